@@ -1,0 +1,3 @@
+//! The domain.
+pub mod id;
+pub mod state;

@@ -1,0 +1,2 @@
+//! The embedded engine.
+pub mod connector;

@@ -1,0 +1,2 @@
+//! Engines: what runs sources and views.
+pub mod embedded;

@@ -1,0 +1,402 @@
+//! The one error type, and the one table that maps it to SQLSTATE, DETAIL and HINT.
+//!
+//! A message says what happened, its DETAIL gives the facts and its HINT the next step. Text of a library below
+//! (SQLite, DataFusion, a connector) appears only as a DETAIL, never as the message.
+
+use thiserror::Error;
+
+use crate::backfill::state::BackfillStateWithProgress;
+
+/// What every fallible function of this crate returns.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// All that can go wrong, as its user sees it.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The text is not SQL, or not a statement of ours.
+    #[error("{message}")]
+    Syntax {
+        /// What was found, in PostgreSQL's words: `syntax error at or near "x"`.
+        message: String,
+        /// Where, as a character index from 1.
+        position: Option<usize>,
+        /// What would be right.
+        hint: Option<String>,
+    },
+    /// A statement that other systems have and Tidegate doesn't.
+    #[error("{what} is not supported")]
+    FeatureNotSupported {
+        /// The feature.
+        what: String,
+        /// What to use instead.
+        hint: String,
+    },
+    /// No relation of that name and kind.
+    #[error("{kind} \"{name}\" does not exist")]
+    UndefinedRelation {
+        /// `source`, `materialized view` or `relation`.
+        kind: &'static str,
+        /// The name as written.
+        name: String,
+        /// The nearest known name, if one is near.
+        nearest: Option<String>,
+    },
+    /// No column of that name.
+    #[error("column \"{name}\" does not exist")]
+    UndefinedColumn {
+        /// The name as written.
+        name: String,
+        /// The nearest known name, if one is near.
+        nearest: Option<String>,
+    },
+    /// No function of that name and those arguments.
+    #[error("function {call} does not exist")]
+    UndefinedFunction {
+        /// The call, `name(types)`.
+        call: String,
+    },
+    /// The name is taken.
+    #[error("{kind} \"{name}\" already exists")]
+    DuplicateRelation {
+        /// The kind of what holds the name.
+        kind: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// The statement names an object of another kind.
+    #[error("\"{name}\" is not a {expected}")]
+    WrongObjectType {
+        /// The name.
+        name: String,
+        /// The kind that the statement works on.
+        expected: &'static str,
+        /// The statement for the kind that it is.
+        hint: String,
+    },
+    /// An option, setting or argument whose value can't be used.
+    #[error("invalid value for {what}: \"{value}\"")]
+    InvalidValue {
+        /// `option "splits"`, `parameter "rescale_policy"`, ...
+        what: String,
+        /// The value as written.
+        value: String,
+        /// What is allowed.
+        allowed: String,
+    },
+    /// An option of WITH that the connector doesn't have.
+    #[error("unknown option \"{name}\" for {of}")]
+    UnknownOption {
+        /// The option as written.
+        name: String,
+        /// `connector 'file'`, `materialized views`, ...
+        of: String,
+        /// The nearest known one.
+        nearest: Option<String>,
+        /// All that are known.
+        known: Vec<&'static str>,
+    },
+    /// An option that the connector can't do without.
+    #[error("option \"{name}\" is required for {of}")]
+    MissingOption {
+        /// The option.
+        name: &'static str,
+        /// `connector 'file'`, ...
+        of: String,
+    },
+    /// A setting that doesn't exist.
+    #[error("unrecognized configuration parameter \"{name}\"")]
+    UnknownSetting {
+        /// The name as written.
+        name: String,
+        /// The nearest known one.
+        nearest: Option<String>,
+    },
+    /// A setting that can't be set, or not now.
+    #[error("parameter \"{name}\" cannot be changed")]
+    ReadOnlySetting {
+        /// The name.
+        name: String,
+    },
+    /// `backfill_order` has a cycle, or names what the view doesn't read.
+    #[error("{message}")]
+    BackfillOrder {
+        /// `backfill order has a cycle: a -> b -> a`.
+        message: String,
+        /// What to change.
+        hint: String,
+    },
+    /// A view's query that can't be maintained.
+    #[error("{message}")]
+    UnsupportedView {
+        /// What in the query.
+        message: String,
+        /// What is possible instead.
+        hint: String,
+    },
+    /// Other objects rest on this one.
+    #[error("cannot drop {object} because other objects depend on it")]
+    DependentObjects {
+        /// `source "s"`.
+        object: String,
+        /// One line a dependent.
+        dependents: Vec<String>,
+    },
+    /// The object is being created, dropped or recovered.
+    #[error("{object} is {doing} and cannot be altered now")]
+    ObjectInUse {
+        /// `materialized view "mv"`.
+        object: String,
+        /// `being created in the foreground`, ...
+        doing: &'static str,
+        /// Since when, as text with a time zone.
+        since: String,
+    },
+    /// A rescale that is not safe. The message is the one that RisingWave would have died with.
+    #[error("{}", .0.message)]
+    UnsafeRescale(Box<Refusal>),
+    /// No rescale of that id is pending.
+    #[error("rescale {id} is not pending")]
+    NoSuchRescale {
+        /// The id.
+        id: i64,
+        /// What became of it, if it ever was.
+        state: Option<String>,
+    },
+    /// The barrier of a foreground statement did not complete in time.
+    #[error("canceling statement due to {setting}")]
+    BarrierTimeout {
+        /// The setting that holds the limit.
+        setting: &'static str,
+        /// The limit, with unit.
+        limit: String,
+        /// What is known of the wait.
+        waiting_for: String,
+    },
+    /// The user asked to stop.
+    #[error("canceling statement due to user request")]
+    Canceled,
+    /// A statement that changes something, inside a transaction block.
+    #[error("{statement} cannot run inside a transaction block")]
+    InTransactionBlock {
+        /// The statement's name.
+        statement: String,
+    },
+    /// A statement after one that failed, in a transaction block.
+    #[error("current transaction is aborted, commands ignored until end of transaction block")]
+    TransactionAborted,
+    /// The server is going down.
+    #[error("terminating connection due to administrator command")]
+    ShuttingDown,
+    /// A source's outside world (directory, broker) is not as it should be.
+    #[error("source \"{source_name}\" cannot be reached")]
+    SourceUnreachable {
+        /// The source.
+        source_name: String,
+        /// The connector's words.
+        detail: String,
+    },
+    /// A row of the state table that can't be read.
+    #[error("state of split \"{split_id}\" of materialized view \"{job_name}\" cannot be read")]
+    BadState {
+        /// The view.
+        job_name: String,
+        /// The split.
+        split_id: String,
+        /// The row's content, in full.
+        content: String,
+    },
+    /// A value of a query that can't be used: a cast, a division by zero, an overflow.
+    #[error("{message}")]
+    Data {
+        /// The SQLSTATE, of class 22.
+        sqlstate: &'static str,
+        /// In PostgreSQL's words.
+        message: String,
+    },
+    /// A query that is well-formed but has no meaning: an unknown type, an ambiguous name, ...
+    #[error("{message}")]
+    Semantics {
+        /// The SQLSTATE, of class 42.
+        sqlstate: &'static str,
+        /// In PostgreSQL's words.
+        message: String,
+    },
+    /// The data directory is in use, of a newer version, unreadable or damaged.
+    #[error("{message}")]
+    DataDirectory {
+        /// What is wrong with which file.
+        message: String,
+        /// The facts.
+        detail: String,
+        /// The next step.
+        hint: String,
+    },
+    /// SQLite failed.
+    #[error("the state store failed: {context}")]
+    Store {
+        /// What was being done.
+        context: &'static str,
+        /// SQLite's error.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// A command line, file or environment that doesn't make a configuration.
+    #[error("{message}")]
+    Config {
+        /// What is wrong.
+        message: String,
+        /// The next step.
+        hint: String,
+    },
+    /// The engine lost an actor and is rebuilding from its last checkpoint, or can't.
+    #[error("the engine is recovering")]
+    Recovering {
+        /// Why.
+        detail: String,
+    },
+    /// A defect of Tidegate.
+    #[error("internal error: {0}")]
+    Internal(String),
+}
+
+/// A refused rescale: see the forwarding-stage check in [`crate::backfill`].
+#[derive(Debug, Clone)]
+pub struct Refusal {
+    /// The first offending split in RisingWave's words, or the first condition that failed.
+    pub message: String,
+    /// One line an offending split, the first few; then how many more.
+    pub detail: String,
+    /// The next step.
+    pub hint: String,
+}
+
+impl Refusal {
+    /// The first line that RisingWave's executor would have died with.
+    pub fn unexpected_state(state: &BackfillStateWithProgress) -> String {
+        format!("Unexpected backfill state: {state:?}")
+    }
+}
+
+impl Error {
+    /// The five-character code of PostgreSQL's error table.
+    pub fn sqlstate(&self) -> &'static str {
+        match self {
+            Self::Syntax { .. } => "42601",
+            Self::FeatureNotSupported { .. } | Self::UnsupportedView { .. } => "0A000",
+            Self::UndefinedRelation { .. } => "42P01",
+            Self::UndefinedColumn { .. } => "42703",
+            Self::UndefinedFunction { .. } => "42883",
+            Self::DuplicateRelation { .. } => "42P07",
+            Self::WrongObjectType { .. } => "42809",
+            Self::InvalidValue { .. } | Self::BackfillOrder { .. } => "22023",
+            Self::UnknownOption { .. } | Self::MissingOption { .. } => "42601",
+            Self::UnknownSetting { .. } | Self::NoSuchRescale { .. } => "42704",
+            Self::ReadOnlySetting { .. } => "55P02",
+            Self::DependentObjects { .. } => "2BP01",
+            Self::ObjectInUse { .. } => "55006",
+            Self::UnsafeRescale(_) => "55000",
+            Self::BarrierTimeout { .. } | Self::Canceled => "57014",
+            Self::InTransactionBlock { .. } => "25001",
+            Self::TransactionAborted => "25P02",
+            Self::ShuttingDown => "57P01",
+            Self::SourceUnreachable { .. } => "58000",
+            Self::BadState { .. } => "XX001",
+            Self::Data { sqlstate, .. } | Self::Semantics { sqlstate, .. } => sqlstate,
+            Self::DataDirectory { .. } | Self::Config { .. } => "F0000",
+            Self::Store { source, .. } => store_sqlstate(source),
+            Self::Recovering { .. } => "57P03",
+            Self::Internal(_) => "XX000",
+        }
+    }
+
+    /// The facts behind the message.
+    pub fn detail(&self) -> Option<String> {
+        match self {
+            Self::InvalidValue { allowed, .. } => Some(format!("Allowed: {allowed}.")),
+            Self::DependentObjects { dependents, .. } => Some(dependents.join("\n")),
+            Self::ObjectInUse { since, .. } => Some(format!("Since {since}.")),
+            Self::UnsafeRescale(refusal) => Some(refusal.detail.clone()),
+            Self::NoSuchRescale { state, .. } => state.clone(),
+            Self::BarrierTimeout { limit, waiting_for, .. } => {
+                Some(format!("The limit is {limit}. {waiting_for}"))
+            }
+            Self::SourceUnreachable { detail, .. }
+            | Self::Recovering { detail }
+            | Self::DataDirectory { detail, .. } => Some(detail.clone()),
+            Self::BadState { content, .. } => Some(format!("The row holds: {content}")),
+            Self::Store { source, .. } => Some(source.to_string()),
+            Self::UnknownOption { known, .. } => Some(format!("Known: {}.", known.join(", "))),
+            _ => None,
+        }
+    }
+
+    /// The next step.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Syntax { hint, .. } => hint.clone(),
+            Self::FeatureNotSupported { hint, .. }
+            | Self::WrongObjectType { hint, .. }
+            | Self::BackfillOrder { hint, .. }
+            | Self::UnsupportedView { hint, .. }
+            | Self::DataDirectory { hint, .. }
+            | Self::Config { hint, .. } => Some(hint.clone()),
+            Self::UndefinedRelation { nearest, .. }
+            | Self::UndefinedColumn { nearest, .. }
+            | Self::UnknownOption { nearest, .. }
+            | Self::UnknownSetting { nearest, .. } => {
+                nearest.as_ref().map(|name| format!("Perhaps you meant \"{name}\"."))
+            }
+            Self::UndefinedFunction { .. } => Some(
+                "No function matches the given name and argument types. You might need to add explicit type casts."
+                    .into(),
+            ),
+            Self::DependentObjects { .. } => Some("Use DROP ... CASCADE to drop the dependent objects too.".into()),
+            Self::ObjectInUse { .. } => Some("Try again when SHOW JOBS no longer lists it.".into()),
+            Self::UnsafeRescale(refusal) => Some(refusal.hint.clone()),
+            Self::NoSuchRescale { .. } => Some("SELECT * FROM tidegate.pending_rescales lists what is pending.".into()),
+            Self::BarrierTimeout { setting, .. } => {
+                Some(format!("Raise it with SET {setting} = '60s', or look at tidegate.job_backfill_progress.blocked_by."))
+            }
+            Self::InTransactionBlock { .. } => Some("Run it outside BEGIN ... COMMIT.".into()),
+            Self::SourceUnreachable { .. } => Some("It resumes by itself once the connector can reach it.".into()),
+            Self::BadState { .. } => {
+                Some("SELECT * FROM tidegate.invariant_violations has the whole story; recreate the materialized view.".into())
+            }
+            Self::Recovering { .. } => Some("Try again in a moment.".into()),
+            Self::Internal(_) => Some("Please report this, with the server's log.".into()),
+            _ => None,
+        }
+    }
+
+    /// Where in the statement, as a character index from 1.
+    pub fn position(&self) -> Option<usize> {
+        match self {
+            Self::Syntax { position, .. } => *position,
+            _ => None,
+        }
+    }
+}
+
+fn store_sqlstate(error: &rusqlite::Error) -> &'static str {
+    use rusqlite::ErrorCode;
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => "53100",
+        Some(ErrorCode::OutOfMemory) => "53200",
+        Some(ErrorCode::OperationInterrupted) => "57014",
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => "XX001",
+        Some(ErrorCode::ReadOnly) => "25006",
+        Some(_) => "58030",
+        None => "XX000",
+    }
+}
+
+/// The nearest of `known` to `name`, if one is near enough to be what was meant.
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let lowered = name.to_lowercase();
+    known
+        .into_iter()
+        .map(|candidate| (strsim::jaro_winkler(&lowered, candidate), candidate))
+        .filter(|(similarity, _)| *similarity > 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate.to_owned())
+}

@@ -1,0 +1,2 @@
+//! Tidegate
+fn main() {}
