@@ -154,8 +154,9 @@ impl ColumnBuilder {
             Self::Time(builder) => builder.append_value(integer(value)?),
             Self::Instant(builder) => builder.append_value(integer(value)?),
             Self::Interval(builder) => {
-                let nanoseconds = integer(value)?.checked_mul(1000)?;
-                builder.append_value(IntervalMonthDayNanoType::make_value(0, 0, nanoseconds));
+                let (value, day) = (integer(value)?, 24 * 60 * 60 * 1_000_000);
+                let days = i32::try_from(value / day).ok()?;
+                builder.append_value(IntervalMonthDayNanoType::make_value(0, days, value % day * 1000));
             }
             Self::Decimal(builder, scale) => builder.append_value(decimal(value, *scale)?),
             Self::List(builder, element) => {

@@ -314,7 +314,8 @@ fn state_table(connection: &rusqlite::Connection, name: &str) -> rusqlite::Resul
 /// Columns whose values are oids shown as names, in the last step: inside a query they are oids.
 fn show_names(plan: LogicalPlan) -> DfResult<LogicalPlan> {
     let reg_type = |field: &FieldRef| {
-        types::marked(field).map(|pg_type| pg_type.name).filter(|name| functions::REG_TYPES.contains(name))
+        let marked = types::marked(field).filter(|_| field.data_type() == &DataType::Int32);
+        marked.map(|pg_type| pg_type.name).filter(|name| functions::REG_TYPES.contains(name))
     };
     if matches!(plan, LogicalPlan::Explain(_)) || !plan.schema().fields().iter().any(|field| reg_type(field).is_some())
     {

@@ -3,9 +3,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, new_null_array};
+use datafusion::arrow::array::{ArrayRef, AsArray as _, ListBuilder, RecordBatch, StringBuilder, new_null_array};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::error::Result as DfResult;
 use datafusion_pg_catalog::pg_catalog::{ArrowTable, PgCatalogStaticTables};
@@ -82,36 +82,46 @@ fn fit(rows: &RecordBatch, schema: SchemaRef) -> Option<RecordBatch> {
         .fields()
         .iter()
         .map(|field| {
-            let column: Option<ArrayRef> =
-                rows.column_by_name(field.name()).and_then(|column| cast(column, field.data_type()).ok());
+            let column = rows.column_by_name(field.name()).and_then(|column| match field.data_type() {
+                DataType::List(item) => lists(column, item),
+                other => cast(column, other).ok(),
+            });
             column.unwrap_or_else(|| new_null_array(field.data_type(), rows.num_rows()))
         })
         .collect();
     RecordBatch::try_new(schema, columns).ok()
 }
 
+/// Arrays from their text form: `{a,b}`, or `1 2` for vectors. Those in question hold no commas.
+fn lists(column: &ArrayRef, item: &FieldRef) -> Option<ArrayRef> {
+    let mut lists = ListBuilder::new(StringBuilder::new());
+    for text in column.as_string_opt::<i32>()? {
+        let inner = text.map(|text| text.trim_start_matches('{').trim_end_matches('}'));
+        lists.append_option(inner.map(|inner| {
+            inner
+                .split([',', ' '])
+                .filter(|part| !part.is_empty())
+                .map(|part| Some(part.trim_matches('"').to_owned()))
+                .collect::<Vec<_>>()
+        }));
+    }
+    cast(&lists.finish(), &DataType::List(Arc::clone(item))).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Columns that the crate's data, of another version of PostgreSQL, doesn't have under our name and type.
-    const LEFT_NULL: &[&str] = &[];
-
     #[test]
     fn every_table_is_there_with_rows_in_all_its_columns() {
-        let tables = PgCatalogStaticTables::try_new().unwrap();
-        let proc = tables.pg_proc.schema();
-        println!("{proc:?}");
         for table in TABLES.iter().filter(|table| !["pg_settings", "pg_stat_activity"].contains(&&*table.name)) {
             let batch = batch(&table.name).unwrap_or_else(|| panic!("{} is missing", table.name));
             assert!(batch.num_rows() > 0, "{}", table.name);
             for (column, field) in batch.columns().iter().zip(batch.schema().fields()) {
-                let name = format!("{}.{}", table.name, field.name());
-                let always_null = column.null_count() == column.len();
-                if always_null {
-                    println!("{name} is always NULL");
-                }
-                let _ = LEFT_NULL;
+                // Newer versions of PostgreSQL have colliculocale under another name, and nothing has grants.
+                let known = field.name() == "colliculocale" || field.name().ends_with("acl");
+                let known = known || column.null_count() < column.len();
+                assert!(known, "{}.{} is always NULL", table.name, field.name());
             }
         }
     }

@@ -52,7 +52,7 @@ impl PgType {
         match self.name {
             "bool" => DataType::Boolean,
             "int2" => DataType::Int16,
-            "int4" | "oid" => DataType::Int32,
+            "int4" | "oid" | "regclass" | "regtype" | "regnamespace" | "regrole" => DataType::Int32,
             "int8" => DataType::Int64,
             "float4" => DataType::Float32,
             "float8" => DataType::Float64,
@@ -80,8 +80,8 @@ impl PgType {
         match self.name {
             "bool" | "int2" | "int4" | "int8" | "float4" | "float8" | "text" | "date" | "time" | "timestamp"
             | "timestamptz" | "interval" | "numeric" | "bytea" | "text[]" | "int4[]" => return metadata,
-            "oid" => {
-                metadata.insert(arrow_pg::datatypes::PG_OID_ALIAS_KEY.into(), "oid".into());
+            "oid" | "regclass" | "regtype" | "regnamespace" | "regrole" => {
+                metadata.insert(arrow_pg::datatypes::PG_OID_ALIAS_KEY.into(), self.name.into());
             }
             "char" => {
                 metadata.insert(arrow_pg::datatypes::PG_CHAR_KEY.into(), "char".into());
