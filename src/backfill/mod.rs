@@ -7,3 +7,6 @@ pub mod stage;
 pub mod state;
 pub mod target;
 pub mod transition;
+
+#[cfg(test)]
+mod tests;
