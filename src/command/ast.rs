@@ -1,4 +1,4 @@
-//! Tidegate's statements as types: what [`parse`](super::parse) makes of a text.
+//! Tidegate's statements as types: what [`parse`](super::parse()) makes of a text.
 //!
 //! Names are folded as PostgreSQL does (unquoted ones in lower case) and rid of the schema, which can only be `public`.
 //! Nothing here has been looked up: whether a source exists, or an option's value fits its connector, is the business
@@ -21,7 +21,7 @@ pub enum Statement {
     /// `SELECT`, `WITH`, `VALUES`, `TABLE`, or `EXPLAIN` of one: for DataFusion, which binds its `$n` too.
     Query(Box<sql::Statement>),
     /// A command or session statement with `$n` in it. Where a `$n` stands, the statement within holds a stand-in: it
-    /// tells the kind and the result columns, and must never run. [`bind`](super::bind) makes the one that may.
+    /// tells the kind and the result columns, and must never run. [`bind`](super::bind()) makes the one that may.
     Unbound(Box<Statement>),
     /// Nothing but white space, comments and semicolons.
     Empty,

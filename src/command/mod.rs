@@ -13,8 +13,8 @@
 //! of them undone, as in PostgreSQL.
 //!
 //! # Parameters
-//! `$n` may stand wherever a literal may, in our own statements too. These are [parsed](parse) into
-//! [`Statement::Unbound`] first, which tells their kind, and [bound](bind) by writing the values into the text as
+//! `$n` may stand wherever a literal may, in our own statements too. These are [parsed](parse()) into
+//! [`Statement::Unbound`] first, which tells their kind, and [bound](bind()) by writing the values into the text as
 //! quoted literals and reading it again. Every literal may be quoted (`PARALLELISM = '4'`), so text is all that is
 //! needed, and a quoted literal can't be anything but a value.
 //!
@@ -58,7 +58,7 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
 /// query, whose `$n` are DataFusion's.
 ///
 /// # Errors
-/// As [`parse`], without a position (the text that is read is not the one that was sent); SQLSTATE 08P01 if there are
+/// As [`parse()`], without a position (the text that is read is not the one that was sent); SQLSTATE 08P01 if there are
 /// fewer values than `$n`.
 pub fn bind(parsed: &Parsed, params: &[Option<String>]) -> Result<Statement> {
     if !matches!(parsed.statement, Statement::Unbound(_)) {

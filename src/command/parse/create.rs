@@ -146,10 +146,10 @@ fn options<T>(
 
 /// A literal, as text.
 fn option_value(cursor: &mut Cursor<'_>) -> Result<String> {
+    let interval = cursor.accept(&["INTERVAL"]);
     if cursor.at(&["NULL"]) {
         return Err(cursor.unexpected());
     }
-    let interval = cursor.accept(&["INTERVAL"]);
     let mut text = match cursor.literal()? {
         Literal::String(text) => text,
         Literal::Number(text) if !interval => text,

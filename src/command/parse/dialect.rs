@@ -16,8 +16,9 @@ use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 
-/// How many times an expression may be begun, a token. Twenty would do for anything that people write.
-const TRIES_PER_TOKEN: usize = 100;
+/// How many times an expression may be begun, a token, and how many times more. People's statements take one to three.
+const TRIES_PER_TOKEN: usize = 20;
+const TRIES_MORE: usize = 10_000;
 
 /// Reserved words of PostgreSQL that no expression starts with.
 const NEVER_FIRST: &[Keyword] = &[
@@ -56,7 +57,7 @@ pub(super) struct PatientPostgres {
 impl PatientPostgres {
     /// For a statement of so many tokens.
     pub fn new(tokens: usize) -> Self {
-        Self { tries_left: Cell::new(tokens.saturating_add(10).saturating_mul(TRIES_PER_TOKEN)) }
+        Self { tries_left: Cell::new(tokens.saturating_mul(TRIES_PER_TOKEN).saturating_add(TRIES_MORE)) }
     }
 }
 

@@ -71,7 +71,8 @@ fn one_value(cursor: &mut Cursor<'_>) -> Result<String> {
     match cursor.accept_literal() {
         Some(Literal::String(text) | Literal::Number(text)) => Ok(text),
         Some(Literal::Boolean(value)) => Ok(value.to_string()),
-        Some(Literal::Parameter | Literal::Null) => Ok(String::new()),
+        Some(Literal::Parameter) => Ok(String::new()),
+        Some(Literal::Null) => Err(cursor.fragment.unexpected(cursor.index() - 1, None)),
         // Reserved, and yet a value.
         None if cursor.accept(&["ON"]) => Ok("on".into()),
         None => cursor.name(),

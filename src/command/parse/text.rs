@@ -5,9 +5,12 @@ use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Toke
 
 use crate::error::{Error, Result};
 
-/// A token that is neither white space nor a comment, and its bytes in the text.
+/// A token that is neither white space nor a comment, and its place in the text.
 pub(super) struct Lexeme {
     pub token: TokenWithSpan,
+    /// Its first character, from 1.
+    position: usize,
+    /// Its bytes.
     pub start: usize,
     pub end: usize,
 }
@@ -34,14 +37,15 @@ impl<'a> Text<'a> {
         let mut walk = Walk::new(text);
         let mut lexemes = Vec::with_capacity(tokens.len() / 2 + 1);
         for token in tokens {
-            let (start, end) = (walk.byte, walk.to(token.span.end));
+            let (start, position) = (walk.byte, walk.character);
+            let end = walk.to(token.span.end);
             if !matches!(token.token, Token::Whitespace(_)) {
-                lexemes.push(Lexeme { token, start, end });
+                lexemes.push(Lexeme { token, position, start, end });
             }
         }
         match outcome {
             Ok(()) => Ok(Self { text, lexemes }),
-            Err(_) => Err(unreadable(text, walk.byte)),
+            Err(_) => Err(unreadable(&text[walk.byte..], walk.character)),
         }
     }
 
@@ -80,7 +84,7 @@ impl<'a> Fragment<'a> {
     /// Where a token starts, or the text ends: a character index from 1 into the whole string.
     pub fn position(&self, index: usize) -> usize {
         let found = self.lexemes.get(index).or(self.semicolon);
-        position(self.whole, found.map_or(self.whole.len(), |lexeme| lexeme.start))
+        found.map_or_else(|| self.whole.chars().count() + 1, |lexeme| lexeme.position)
     }
 
     /// The token that starts at `location`.
@@ -103,22 +107,18 @@ impl<'a> Fragment<'a> {
     }
 }
 
-/// The character index, from 1, of a byte.
-fn position(text: &str, byte: usize) -> usize {
-    text[..byte].chars().count() + 1
-}
-
 /// Follows the tokenizer's lines and columns through the bytes of the text.
 struct Walk<'a> {
     text: &'a str,
     byte: usize,
+    character: usize,
     line: u64,
     column: u64,
 }
 
 impl<'a> Walk<'a> {
     fn new(text: &'a str) -> Self {
-        Self { text, byte: 0, line: 1, column: 1 }
+        Self { text, byte: 0, character: 1, line: 1, column: 1 }
     }
 
     fn to(&mut self, end: Location) -> usize {
@@ -127,15 +127,15 @@ impl<'a> Walk<'a> {
                 break;
             }
             self.byte += c.len_utf8();
+            self.character += 1;
             (self.line, self.column) = if c == '\n' { (self.line + 1, 1) } else { (self.line, self.column + 1) };
         }
         self.byte
     }
 }
 
-/// The error for a text from whose byte `start` on there is no token.
-fn unreadable(text: &str, start: usize) -> Error {
-    let rest = &text[start..];
+/// The error where the rest of a text, which starts at the character `position`, has no token.
+fn unreadable(rest: &str, position: usize) -> Error {
     let what = match rest.trim_start_matches(|c: char| c.is_ascii_alphabetic() || c == '&').chars().next() {
         Some('\'') => "unterminated quoted string",
         Some('"') => "unterminated quoted identifier",
@@ -143,9 +143,5 @@ fn unreadable(text: &str, start: usize) -> Error {
         Some('$') => "unterminated dollar-quoted string",
         _ => "syntax error",
     };
-    Error::Syntax {
-        message: format!("{what} at or near \"{rest}\""),
-        position: Some(position(text, start)),
-        hint: None,
-    }
+    Error::Syntax { message: format!("{what} at or near \"{rest}\""), position: Some(position), hint: None }
 }

@@ -62,6 +62,10 @@ const FRAGMENT: &str = "ALTER SOURCE s SET PARALLELISM = n moves the source's fr
 /// Objects that `CREATE`, `ALTER` and `DROP` know elsewhere, by the words that name their kind.
 const OBJECTS: &[(&[&str], &str)] = &[
     (&["TABLE"], TABLE),
+    (&["LOCAL", "TEMPORARY", "TABLE"], TABLE),
+    (&["LOCAL", "TEMP", "TABLE"], TABLE),
+    (&["TEMPORARY", "TABLE"], TABLE),
+    (&["TEMP", "TABLE"], TABLE),
     (&["TEMP"], TABLE),
     (&["TEMPORARY"], TABLE),
     (&["LOCAL"], TABLE),

@@ -50,6 +50,7 @@ fn places() {
     near("SHOW JOBS LIKE 'x'", "LIKE", 11);
     near("WAIT 5", "5", 6);
     near("SET x 1", "1", 7);
+    near("SET x = NULL", "NULL", 9);
     near("SET x = 1 + 2", "+", 11);
     at_end("SET TRANSACTION");
     at_end("BEGIN READ ONLY,");
@@ -160,7 +161,7 @@ fn refused_with_a_way_out() {
         ("COPY s FROM STDIN", "COPY", "append lines"),
         ("COPY (SELECT 1) TO STDOUT", "COPY", "--csv"),
         ("CREATE TABLE t (a int)", "CREATE TABLE", "CREATE SOURCE and CREATE MATERIALIZED VIEW"),
-        ("CREATE LOCAL TEMPORARY TABLE t (a int)", "CREATE LOCAL", "CREATE SOURCE"),
+        ("CREATE LOCAL TEMPORARY TABLE t (a int)", "CREATE LOCAL TEMPORARY TABLE", "CREATE SOURCE"),
         ("CREATE TEMP VIEW v AS SELECT 1", "CREATE TEMP", "CREATE SOURCE"),
         ("CREATE VIEW v AS SELECT 1", "CREATE VIEW", "CREATE MATERIALIZED VIEW"),
         ("CREATE OR REPLACE VIEW v AS SELECT 1", "CREATE OR REPLACE", "DROP"),

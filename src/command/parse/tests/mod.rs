@@ -3,6 +3,7 @@
 mod commands;
 mod errors;
 mod limits;
+mod patience;
 mod sessions;
 
 use crate::command::{Parsed, Statement, ast, parse};
