@@ -23,6 +23,12 @@ pub enum Error {
         /// What would be right.
         hint: Option<String>,
     },
+    /// The text nests too deep, or strings too many operators together.
+    #[error("statement is too complex")]
+    StatementTooComplex {
+        /// Where it gets too deep, as a character index from 1.
+        position: usize,
+    },
     /// A statement that other systems have and Tidegate doesn't.
     #[error("{what} is not supported")]
     FeatureNotSupported {
@@ -54,6 +60,14 @@ pub enum Error {
     UndefinedFunction {
         /// The call, `name(types)`.
         call: String,
+    },
+    /// No type of that name.
+    #[error("type \"{name}\" does not exist")]
+    UndefinedType {
+        /// The name as written.
+        name: String,
+        /// A sentence that names those that exist.
+        supported: &'static str,
     },
     /// The name is taken.
     #[error("{kind} \"{name}\" already exists")]
@@ -282,6 +296,7 @@ impl Error {
     pub fn sqlstate(&self) -> &'static str {
         match self {
             Self::Syntax { .. } => "42601",
+            Self::StatementTooComplex { .. } => "54001",
             Self::FeatureNotSupported { .. } | Self::UnsupportedView { .. } => "0A000",
             Self::UndefinedRelation { .. } => "42P01",
             Self::UndefinedColumn { .. } => "42703",
@@ -290,7 +305,7 @@ impl Error {
             Self::WrongObjectType { .. } => "42809",
             Self::InvalidValue { .. } | Self::BackfillOrder { .. } => "22023",
             Self::UnknownOption { .. } | Self::MissingOption { .. } => "42601",
-            Self::UnknownSetting { .. } | Self::NoSuchRescale { .. } => "42704",
+            Self::UnknownSetting { .. } | Self::NoSuchRescale { .. } | Self::UndefinedType { .. } => "42704",
             Self::ReadOnlySetting { .. } => "55P02",
             Self::DependentObjects { .. } => "2BP01",
             Self::ObjectInUse { .. } => "55006",
@@ -332,6 +347,9 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Syntax { hint, .. } => hint.clone(),
+            Self::StatementTooComplex { .. } => {
+                Some("Nest fewer brackets, or write IN (...) or = ANY (...) for a long chain of OR.".into())
+            }
             Self::FeatureNotSupported { hint, .. }
             | Self::WrongObjectType { hint, .. }
             | Self::BackfillOrder { hint, .. }
@@ -361,6 +379,7 @@ impl Error {
                 "SELECT * FROM tidegate.invariant_violations has the whole story; recreate the materialized view."
                     .into(),
             ),
+            Self::UndefinedType { supported, .. } => Some((*supported).into()),
             Self::Recovering { .. } => Some("Try again in a moment.".into()),
             Self::Internal(_) => Some("Please report this, with the server's log.".into()),
             _ => None,
@@ -371,6 +390,7 @@ impl Error {
     pub fn position(&self) -> Option<usize> {
         match self {
             Self::Syntax { position, .. } => *position,
+            Self::StatementTooComplex { position } => Some(*position),
             _ => None,
         }
     }
