@@ -204,6 +204,16 @@ pub enum Persisted {
     Missing,
 }
 
+impl Persisted {
+    /// The state, of a row that is one.
+    pub const fn state(&self) -> Option<BackfillStateWithProgress> {
+        match self {
+            Self::State(state) => Some(*state),
+            Self::Unreadable(_) | Self::Missing => None,
+        }
+    }
+}
+
 /// An actor of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobActor {
