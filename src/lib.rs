@@ -2,5 +2,9 @@
 
 pub mod backfill;
 pub mod catalog;
+pub mod clock;
+pub mod command;
+pub mod config;
 pub mod engine;
 pub mod error;
+pub mod store;

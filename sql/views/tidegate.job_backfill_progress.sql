@@ -24,7 +24,7 @@ SELECT j.id AS job_id, r.name AS job_name,
   CASE WHEN count(p.split_id) = 0 THEN NULL
     WHEN count(CASE WHEN p.state = 'Finished' THEN 1 END) = count(p.split_id) THEN 100.0
     WHEN count(CASE WHEN p.work IS NULL THEN 1 END) > 0 THEN NULL
-    ELSE min(99.99, sum(p.work * p.progress_percent) / max(sum(p.work), 1)) END AS progress_percent,
+    ELSE min(99.9, sum(p.work * p.progress_percent) / max(sum(p.work), 1)) END AS progress_percent,
   CASE WHEN count(p.split_id) > 0 AND count(CASE WHEN p.remaining IS NULL THEN 1 END) = 0 THEN sum(p.remaining) END AS remaining,
   sum(CASE WHEN p.state = 'Backfilling' THEN p.rows_per_second END) AS rows_per_second,
   CASE WHEN count(CASE WHEN p.state IN ('Backfilling', 'not_started') AND p.eta IS NULL THEN 1 END) = 0 THEN max(p.eta) END AS eta,
@@ -32,7 +32,6 @@ SELECT j.id AS job_id, r.name AS job_name,
   j.started_at AS started_at, j.finished_at AS finished_at
 FROM main.jobs j
 JOIN main.relations r ON r.id = j.id
-LEFT JOIN (SELECT *, CASE WHEN target_offset IS NOT NULL AND start_offset IS NOT NULL THEN max(target_offset - start_offset + 1, 0)
-    WHEN state = 'Finished' THEN 0 END AS work
+LEFT JOIN (SELECT *, COALESCE(split_work(raw, start_offset), CASE WHEN state = 'Finished' THEN 0 END) AS work
   FROM "tidegate.split_backfill_progress") p ON p.job_id = j.id
 GROUP BY j.id

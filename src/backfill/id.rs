@@ -1,6 +1,8 @@
 //! Ids and offsets: a type for each, so that no actor is taken for a split.
 
+use std::borrow::Borrow;
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -52,8 +54,8 @@ id!(
 );
 
 /// A split of a source: a Kafka partition, a file. Unique within its source.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(from = "String")]
 pub struct SplitId(Arc<str>);
 
 impl SplitId {
@@ -66,6 +68,19 @@ impl SplitId {
 impl<T: AsRef<str>> From<T> for SplitId {
     fn from(id: T) -> Self {
         Self(Arc::from(id.as_ref()))
+    }
+}
+
+impl Serialize for SplitId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+/// So that a map of splits can be asked with plain text. `Arc<str>` orders and hashes as `str` does.
+impl Borrow<str> for SplitId {
+    fn borrow(&self) -> &str {
+        &self.0
     }
 }
 
@@ -100,11 +115,29 @@ impl Serialize for Offset {
     }
 }
 
+impl FromStr for Offset {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.parse().map(Self).map_err(|_| format!("offset {text:?} is not a signed 64-bit integer"))
+    }
+}
+
 impl<'de> Deserialize<'de> for Offset {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        text.parse().map(Offset).map_err(|_| {
-            serde::de::Error::custom(format_args!("offset {text:?} is not a signed 64-bit integer"))
-        })
+        // A visitor and not a `String`: a check reads an offset or two of every split, and need not allocate for them.
+        struct Text;
+        impl serde::de::Visitor<'_> for Text {
+            type Value = Offset;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an offset as text")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Offset, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_str(Text)
     }
 }

@@ -1,5 +1,8 @@
 //! The persisted state of one split: RisingWave's JSON and Debug forms.
 
+use std::fmt;
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 
 use super::id::Offset;
@@ -15,9 +18,30 @@ pub enum BackfillState {
     Finished,
 }
 
+impl BackfillState {
+    /// The state's name without its offset, as in `tidegate.split_backfill_progress.state`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Backfilling(_) => "Backfilling",
+            Self::SourceCachingUp(_) => "SourceCachingUp",
+            Self::Finished => "Finished",
+        }
+    }
+
+    /// How far the backfill is. `None` before its first row, and once finished: the state doesn't hold it any more.
+    pub const fn offset(self) -> Option<Offset> {
+        match self {
+            Self::Backfilling(offset) => offset,
+            Self::SourceCachingUp(offset) => Some(offset),
+            Self::Finished => None,
+        }
+    }
+}
+
 /// A split's state and counters, as one row of the state table holds them.
 ///
-/// The name is RisingWave's, so that the derived `Debug` is exactly what its error message prints.
+/// The name is RisingWave's, so that the derived `Debug` is exactly what its error message prints. `Display` and
+/// `FromStr` are the row's JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BackfillStateWithProgress {
@@ -27,4 +51,68 @@ pub struct BackfillStateWithProgress {
     pub num_consumed_rows: u64,
     /// Where the reader may stop: the latest offset known when it was last set.
     pub target_offset: Option<Offset>,
+}
+
+impl BackfillStateWithProgress {
+    /// Where every split of a new view starts: nothing read, nothing known.
+    pub const fn new() -> Self {
+        Self { state: BackfillState::Backfilling(None), num_consumed_rows: 0, target_offset: None }
+    }
+
+    /// A split without a history to backfill: it is new, or was empty.
+    pub const fn finished() -> Self {
+        Self { state: BackfillState::Finished, num_consumed_rows: 0, target_offset: None }
+    }
+
+    /// Whether the live stream alone carries the split. `SourceCachingUp` is not finished.
+    pub const fn is_finished(&self) -> bool {
+        matches!(self.state, BackfillState::Finished)
+    }
+
+    /// Reads a row of the state table. A missing `target_offset` is null.
+    ///
+    /// # Errors
+    /// Says what is wrong and where, when the text isn't JSON, lacks a key, has one too many, or holds an offset that
+    /// isn't a signed 64-bit integer as text.
+    pub fn from_json(json: &str) -> Result<Self, String> {
+        serde_json::from_str(json).map_err(|error| error.to_string())
+    }
+
+    /// The row of the state table, as RisingWave's SQL shows it:
+    /// `{"num_consumed_rows": 530, "state": {"Backfilling": "529"}, "target_offset": "9999"}`.
+    pub fn to_json(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Default for BackfillStateWithProgress {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// JSON with a blank after every colon and comma, which is how PostgreSQL and RisingWave print `jsonb`. An offset's
+/// Debug form is a JSON string.
+impl fmt::Display for BackfillStateWithProgress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, r#"{{"num_consumed_rows": {}, "state": "#, self.num_consumed_rows)?;
+        match self.state {
+            BackfillState::Backfilling(None) => f.write_str(r#"{"Backfilling": null}"#)?,
+            BackfillState::Backfilling(Some(offset)) => write!(f, r#"{{"Backfilling": {offset:?}}}"#)?,
+            BackfillState::SourceCachingUp(offset) => write!(f, r#"{{"SourceCachingUp": {offset:?}}}"#)?,
+            BackfillState::Finished => f.write_str(r#""Finished""#)?,
+        }
+        match self.target_offset {
+            None => f.write_str(r#", "target_offset": null}"#),
+            Some(target) => write!(f, r#", "target_offset": {target:?}}}"#),
+        }
+    }
+}
+
+impl FromStr for BackfillStateWithProgress {
+    type Err = String;
+
+    fn from_str(json: &str) -> Result<Self, String> {
+        Self::from_json(json)
+    }
 }

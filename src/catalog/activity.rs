@@ -14,9 +14,8 @@ use super::{statics, types};
 /// The rows of `pg_settings`.
 pub fn settings(scope: &Scope) -> DfResult<RecordBatch> {
     let rows = scope.host.settings();
-    let text = |value: fn(&Setting) -> Option<&str>| -> ArrayRef {
-        Arc::new(rows.iter().map(value).collect::<StringArray>())
-    };
+    let text =
+        |value: fn(&Setting) -> Option<&str>| -> ArrayRef { Arc::new(rows.iter().map(value).collect::<StringArray>()) };
     batch("pg_settings", rows.len(), |column| {
         Some(match column {
             "name" => text(|row| Some(&row.name)),

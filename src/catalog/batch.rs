@@ -25,7 +25,8 @@ impl BatchBuilder {
     /// # Errors
     /// A column of a type that SQLite's rows can't be turned into.
     pub fn new(schema: SchemaRef) -> Result<Self> {
-        let columns = schema.fields().iter().map(|field| ColumnBuilder::new(field.data_type())).collect::<Result<_>>()?;
+        let columns =
+            schema.fields().iter().map(|field| ColumnBuilder::new(field.data_type())).collect::<Result<_>>()?;
         Ok(Self { schema, columns, rows: 0 })
     }
 
@@ -114,10 +115,9 @@ impl ColumnBuilder {
             DataType::Time64(_) => Self::Time(Time64MicrosecondBuilder::new()),
             DataType::Timestamp(..) => Self::Instant(TimestampMicrosecondBuilder::new()),
             DataType::Interval(_) => Self::Interval(IntervalMonthDayNanoBuilder::new()),
-            DataType::Decimal128(precision, scale) => Self::Decimal(
-                Decimal128Builder::new().with_data_type(DataType::Decimal128(*precision, *scale)),
-                *scale,
-            ),
+            DataType::Decimal128(precision, scale) => {
+                Self::Decimal(Decimal128Builder::new().with_data_type(DataType::Decimal128(*precision, *scale)), *scale)
+            }
             DataType::List(element) => {
                 let (kind, values): (_, Box<dyn ArrayBuilder>) = match element.data_type() {
                     DataType::Boolean => (Element::Bool, Box::new(BooleanBuilder::new())),

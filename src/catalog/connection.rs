@@ -1,22 +1,16 @@
 //! What a reader connection of SQLite needs before the catalog can use it: functions, the list of virtual tables, and
 //! a temporary view for each of them.
 
-use std::sync::LazyLock;
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, params};
+use std::sync::LazyLock;
 
 use super::view::{Column, VIEWS};
-use super::{SCHEMAS, statics, store_error, types};
+use super::{SCHEMAS, statics, types};
 use crate::backfill::id::Offset;
+use crate::backfill::progress;
 use crate::backfill::state::{BackfillState, BackfillStateWithProgress};
-use crate::error::Result;
-
-/// Microseconds since 1970, now.
-pub fn now_micros() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
-}
+use crate::clock::now_micros;
 
 /// When this process first looked at its catalog: when it was started, for all that anyone can see.
 pub static STARTED_AT: LazyLock<i64> = LazyLock::new(now_micros);
@@ -24,19 +18,17 @@ pub static STARTED_AT: LazyLock<i64> = LazyLock::new(now_micros);
 /// Makes a reader connection ready: to be called once, before its first snapshot. Changes nothing but `temp`.
 ///
 /// # Errors
-/// [`crate::error::Error::Store`], when the database has not been migrated.
-pub fn prepare_connection(connection: &Connection) -> Result<()> {
+/// Those of SQLite.
+pub fn prepare_connection(connection: &Connection) -> rusqlite::Result<()> {
     LazyLock::force(&STARTED_AT);
-    connection.set_prepared_statement_cache_capacity(256);
-    functions(connection)
-        .and_then(|()| tables(connection))
-        .and_then(|()| views(connection))
-        .map_err(|source| store_error("prepare a reader", source))
+    functions(connection)?;
+    tables(connection)?;
+    views(connection)
 }
 
 /// The state of a split, from its row. `None` for a row that doesn't parse.
 fn state(text: Option<String>) -> Option<BackfillStateWithProgress> {
-    text.and_then(|text| serde_json::from_str(&text).ok())
+    text.and_then(|text| BackfillStateWithProgress::from_json(&text).ok())
 }
 
 fn functions(connection: &Connection) -> rusqlite::Result<()> {
@@ -61,16 +53,20 @@ fn functions(connection: &Connection) -> rusqlite::Result<()> {
         Ok(state(call.get(0)?).map(|state| i64::try_from(state.num_consumed_rows).unwrap_or(i64::MAX)))
     })?;
     connection.create_scalar_function("split_remaining", 2, pure, |call| {
-        let (text, start) = (call.get::<Option<String>>(0)?, call.get::<Option<i64>>(1)?);
-        Ok(state(text).and_then(|state| remaining(&state, start)))
+        let (text, start) = (call.get::<Option<String>>(0)?, call.get::<Option<i64>>(1)?.map(Offset));
+        Ok(state(text).and_then(|state| progress::remaining(start, &state)))
     })?;
     connection.create_scalar_function("split_percent", 3, pure, |call| {
         let text = call.get::<Option<String>>(0)?;
         if text.is_none() {
             return Ok(Some(0.0));
         }
-        let (start, max_so_far) = (call.get::<Option<i64>>(1)?, call.get::<Option<f64>>(2)?);
-        Ok(state(text).and_then(|state| percent(&state, start, max_so_far)))
+        let (start, max_so_far) = (call.get::<Option<i64>>(1)?.map(Offset), call.get::<Option<f64>>(2)?);
+        Ok(state(text).and_then(|state| progress::percent(start, &state, max_so_far)))
+    })?;
+    connection.create_scalar_function("split_work", 2, pure, |call| {
+        let (text, start) = (call.get::<Option<String>>(0)?, call.get::<Option<i64>>(1)?.map(Offset));
+        Ok(state(text).and_then(|state| progress::work(start, &state)))
     })
 }
 
@@ -80,38 +76,6 @@ fn offset(state: BackfillState) -> Option<Offset> {
         BackfillState::SourceCachingUp(offset) => Some(offset),
         BackfillState::Finished => None,
     }
-}
-
-/// Offsets left to the target.
-fn remaining(state: &BackfillStateWithProgress, start: Option<i64>) -> Option<i64> {
-    match state.state {
-        BackfillState::Backfilling(done) => {
-            let next = done.map(|done| done.0.saturating_add(1)).or(start)?;
-            Some(state.target_offset?.0.saturating_sub(next).saturating_add(1).max(0))
-        }
-        BackfillState::SourceCachingUp(_) | BackfillState::Finished => Some(0),
-    }
-}
-
-/// Share of start..target that is done. 100 is kept for Finished.
-#[expect(clippy::cast_precision_loss, reason = "a percentage needs no more than 53 bits")]
-fn percent(state: &BackfillStateWithProgress, start: Option<i64>, max_so_far: Option<f64>) -> Option<f64> {
-    const ALMOST: f64 = 99.99;
-    let now = match state.state {
-        BackfillState::Finished => return Some(100.0),
-        BackfillState::SourceCachingUp(_) => Some(ALMOST),
-        BackfillState::Backfilling(_) => start.zip(state.target_offset).zip(remaining(state, start)).map(
-            |((start, target), remaining)| {
-                let all = target.0.saturating_sub(start).saturating_add(1).max(1) as f64;
-                100.0 * (1.0 - remaining as f64 / all)
-            },
-        ),
-    };
-    let percent = match (now, max_so_far) {
-        (Some(now), Some(max)) => now.max(max),
-        (now, max) => now.or(max)?,
-    };
-    Some(percent.clamp(0.0, ALMOST))
 }
 
 fn tables(connection: &Connection) -> rusqlite::Result<()> {
@@ -131,7 +95,16 @@ fn tables(connection: &Connection) -> rusqlite::Result<()> {
     let mut pg_type = connection.prepare("INSERT INTO catalog_types VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")?;
     for t in types::TYPES {
         pg_type.execute(params![
-            t.name, t.typname, t.oid, t.len, t.byval, t.align, t.storage, t.collation, t.sql, t.is_array()
+            t.name,
+            t.typname,
+            t.oid,
+            t.len,
+            t.byval,
+            t.align,
+            t.storage,
+            t.collation,
+            t.sql,
+            t.is_array()
         ])?;
     }
     let mut relation = connection.prepare("INSERT INTO catalog_relations VALUES (?, ?, ?, ?, ?, ?, ?)")?;

@@ -13,6 +13,7 @@ use crate::error::Error;
 mod activity;
 mod analyze;
 mod batch;
+mod computed;
 mod connection;
 mod filter;
 mod functions;
@@ -22,15 +23,16 @@ pub mod scope;
 mod session;
 mod statics;
 pub mod table;
+mod table_functions;
 pub mod types;
 pub mod view;
 
 #[cfg(test)]
 mod tests;
 
-pub use connection::{now_micros, prepare_connection};
+pub use connection::prepare_connection;
 pub use rewrite::output_name;
-pub use scope::{Activity, Host, Setting, Snapshot};
+pub use scope::{Activity, Host, Server, Setting};
 pub use session::{Catalog, Session};
 
 /// The only database.

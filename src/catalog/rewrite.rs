@@ -15,6 +15,9 @@ use super::functions::{REG_TYPES, oid_function, text_function};
 /// Columns of a materialized view that only those who name them see, with their types.
 pub const HIDDEN: &[(&str, &str)] = &[("_split", "text"), ("_offset", "int8")];
 
+/// The table of all checks, which nobody can name but [`check_rescale`].
+pub const CHECK_RESCALE: &str = "check_rescale\u{1}";
+
 /// Parts the name that a column is shown under from what makes it unique within the plan.
 const UNIQUE: char = '\u{1}';
 
@@ -71,6 +74,7 @@ impl VisitorMut for Rewriter<'_> {
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
         match factor {
+            TableFactor::Table { name, args: Some(_), .. } if is_check_rescale(name) => check_rescale(factor),
             TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. } => unqualify(name),
             _ => {}
         }
@@ -156,6 +160,64 @@ fn unqualify(name: &mut ObjectName) {
     };
     if super::SCHEMAS.iter().any(|(known, ..)| *known == schema) {
         name.0.remove(0);
+    }
+}
+
+fn is_check_rescale(name: &ObjectName) -> bool {
+    let mut name = name.clone();
+    unqualify(&mut name);
+    is_named(&name, "check_rescale")
+}
+
+/// `check_rescale(a, b)` as a query of the table of all checks: its arguments may then be parameters.
+fn check_rescale(factor: &mut TableFactor) {
+    let TableFactor::Table { alias, args: Some(args), .. } = factor else { return };
+    let args: Vec<Expr> = args
+        .args
+        .iter()
+        .filter_map(|arg| match arg {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
+            _ => None,
+        })
+        .collect();
+    let Ok([source, target]) = <[Expr; 2]>::try_from(args) else { return };
+    let columns: Vec<_> = super::rescale::CHECK_RESCALE.columns.iter().map(|column| column.name.as_str()).collect();
+    let sql = format!("SELECT {} FROM \"{CHECK_RESCALE}\" WHERE source = $1 AND target = $2", columns.join(", "));
+    let Some(mut query) = parse_query(&sql) else { return };
+    if let SetExpr::Select(select) = query.body.as_mut()
+        && let Some(Expr::BinaryOp { left, right, .. }) = &mut select.selection
+    {
+        for (condition, argument) in [(left, source), (right, target)] {
+            if let Expr::BinaryOp { right, .. } = condition.as_mut() {
+                **right = as_text(argument);
+            }
+        }
+    }
+    let alias = alias.take().unwrap_or_else(|| TableAlias {
+        explicit: true,
+        name: Ident::new("check_rescale"),
+        columns: Vec::new(),
+        at: None,
+    });
+    *factor = TableFactor::Derived { lateral: false, subquery: query, alias: Some(alias), sample: None };
+}
+
+fn as_text(expr: Expr) -> Expr {
+    Expr::Cast {
+        kind: ast::CastKind::DoubleColon,
+        expr: Box::new(expr),
+        data_type: DataType::Text,
+        array: false,
+        format: None,
+    }
+}
+
+fn parse_query(sql: &str) -> Option<Box<Query>> {
+    let dialect = datafusion::logical_expr::sqlparser::dialect::PostgreSqlDialect {};
+    let parsed = datafusion::logical_expr::sqlparser::parser::Parser::parse_sql(&dialect, sql);
+    match parsed.ok()?.pop()? {
+        Statement::Query(query) => Some(query),
+        _ => None,
     }
 }
 
@@ -260,11 +322,7 @@ fn array_of(query: &mut Query) -> Expr {
     }
     let column = Ident::new("item");
     let select = ast::Select {
-        projection: vec![SelectItem::UnnamedExpr(aggregate(
-            "array_agg",
-            Expr::Identifier(column.clone()),
-            Vec::new(),
-        ))],
+        projection: vec![SelectItem::UnnamedExpr(aggregate("array_agg", Expr::Identifier(column.clone()), Vec::new()))],
         from: vec![TableWithJoins {
             relation: TableFactor::Derived {
                 lateral: false,
@@ -291,13 +349,8 @@ fn array_of(query: &mut Query) -> Expr {
 
 fn empty_select() -> Select {
     // The parser makes the one that has all fields of this version of it.
-    let dialect = datafusion::logical_expr::sqlparser::dialect::PostgreSqlDialect {};
-    let parsed = datafusion::logical_expr::sqlparser::parser::Parser::parse_sql(&dialect, "SELECT 1");
-    match parsed.ok().and_then(|mut statements| statements.pop()) {
-        Some(Statement::Query(query)) => match *query.body {
-            SetExpr::Select(select) => *select,
-            _ => unreachable!("a SELECT"),
-        },
+    match parse_query("SELECT 1").map(|query| *query.body) {
+        Some(SetExpr::Select(select)) => *select,
         _ => unreachable!("a SELECT"),
     }
 }
@@ -369,8 +422,25 @@ fn aggregate(name: &str, x: Expr, order: Vec<ast::OrderByExpr>) -> Expr {
 
 fn contains_aggregate(expr: &Expr) -> bool {
     const AGGREGATES: &[&str] = &[
-        "count", "sum", "min", "max", "avg", "array_agg", "string_agg", "bool_and", "bool_or", "every", "first_value",
-        "last_value", "stddev", "var_pop", "var_samp", "json_agg", "jsonb_agg", "median", "corr",
+        "count",
+        "sum",
+        "min",
+        "max",
+        "avg",
+        "array_agg",
+        "string_agg",
+        "bool_and",
+        "bool_or",
+        "every",
+        "first_value",
+        "last_value",
+        "stddev",
+        "var_pop",
+        "var_samp",
+        "json_agg",
+        "jsonb_agg",
+        "median",
+        "corr",
     ];
     struct Finder(bool);
     impl ast::Visitor for Finder {
@@ -422,10 +492,8 @@ fn hide(select: &mut Select, has_hidden: &dyn Fn(Option<&str>, &str) -> bool) {
                 let alias = name.0.last().and_then(|part| part.as_ident()).cloned();
                 let hidden = relations.iter().any(|(known, hidden)| *hidden && Some(known) == alias.as_ref());
                 let options = if hidden { exclude() } else { options };
-                projection.push(SelectItem::QualifiedWildcard(
-                    SelectItemQualifiedWildcardKind::ObjectName(name),
-                    options,
-                ));
+                projection
+                    .push(SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options));
             }
             other => projection.push(other),
         }

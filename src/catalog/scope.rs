@@ -11,17 +11,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use rusqlite::Connection;
 
-use super::connection::now_micros;
+use crate::clock::now_micros;
 use crate::error::{Error, Result};
-
-/// One read transaction of SQLite.
-pub trait Snapshot: Send + Sync {
-    /// Runs `read` on the transaction's connection. One at a time: a second call waits.
-    ///
-    /// # Errors
-    /// Those of `read`.
-    fn read(&self, read: &mut dyn FnMut(&Connection) -> Result<()>) -> Result<()>;
-}
+use crate::store::Snapshot;
 
 /// What SQL functions and a few tables ask the connection that a statement came in on.
 pub trait Host: Send + Sync + fmt::Debug {
@@ -91,6 +83,15 @@ pub struct Activity {
     pub query: String,
 }
 
+/// What the check of a rescale has to know of the server.
+#[derive(Debug, Clone, Copy)]
+pub struct Server {
+    /// Actors that there is room for: what adaptive targets resolve to.
+    pub available: u32,
+    /// Microseconds between two barriers.
+    pub barrier_interval: i64,
+}
+
 /// See the module.
 pub struct Scope {
     /// The user.
@@ -99,7 +100,9 @@ pub struct Scope {
     pub pid: i32,
     /// The connection's settings.
     pub host: Arc<dyn Host>,
-    snapshot: RwLock<Option<Arc<dyn Snapshot>>>,
+    /// The server.
+    pub server: Server,
+    snapshot: RwLock<Option<Arc<Snapshot>>>,
     /// When the snapshot was set: now() for the statement that reads it. Microseconds since 1970.
     statement_at: AtomicI64,
 }
@@ -112,8 +115,8 @@ impl fmt::Debug for Scope {
 
 impl Scope {
     /// A scope that has no snapshot yet.
-    pub fn new(user: String, pid: i32, host: Arc<dyn Host>) -> Self {
-        Self { user, pid, host, snapshot: RwLock::new(None), statement_at: AtomicI64::new(now_micros()) }
+    pub fn new(user: String, pid: i32, host: Arc<dyn Host>, server: Server) -> Self {
+        Self { user, pid, host, server, snapshot: RwLock::new(None), statement_at: AtomicI64::new(now_micros()) }
     }
 
     /// The scope of a query, from its configuration.
@@ -134,7 +137,7 @@ impl Scope {
     }
 
     /// Replaces the snapshot that scans and functions read from now on.
-    pub fn set_snapshot(&self, snapshot: Option<Arc<dyn Snapshot>>) {
+    pub fn set_snapshot(&self, snapshot: Option<Arc<Snapshot>>) {
         *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = snapshot;
         self.statement_at.store(now_micros(), Ordering::Relaxed);
     }
@@ -143,7 +146,7 @@ impl Scope {
     ///
     /// # Errors
     /// [`Error::Internal`]: there is none.
-    pub fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+    pub fn snapshot(&self) -> Result<Arc<Snapshot>> {
         let snapshot = self.snapshot.read().unwrap_or_else(PoisonError::into_inner);
         snapshot.clone().ok_or_else(|| Error::Internal("a query without a snapshot".into()))
     }
@@ -153,7 +156,7 @@ impl Scope {
     /// # Errors
     /// Those of `read`, and that there is no snapshot.
     pub fn read<T>(&self, read: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        read_from(&*self.snapshot()?, read)
+        self.snapshot()?.with(read)
     }
 
     /// The schemas that an unqualified name is looked for in, in order.
@@ -171,22 +174,6 @@ impl Scope {
         }
         path
     }
-}
-
-/// Reads from a snapshot.
-///
-/// # Errors
-/// Those of `read`.
-pub fn read_from<T>(snapshot: &dyn Snapshot, read: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-    let mut read = Some(read);
-    let mut out = None;
-    snapshot.read(&mut |connection| {
-        if let Some(read) = read.take() {
-            out = Some(read(connection)?);
-        }
-        Ok(())
-    })?;
-    out.ok_or_else(|| Error::Internal("a snapshot that doesn't read".into()))
 }
 
 /// The scope in DataFusion's configuration.

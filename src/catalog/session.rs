@@ -26,15 +26,18 @@ use rusqlite::{OptionalExtension as _, params};
 
 use super::analyze::TypeLiterals;
 use super::functions::{self, JsonOperators};
-use super::scope::{Host, Scope, ScopeExtension, Snapshot};
+use super::rescale::CheckRescale;
+use super::scope::{Host, Scope, ScopeExtension, Server};
 use super::table::SqliteTable;
 use super::view::VIEWS;
 use super::{DATABASE, SCHEMAS, rewrite, statics, store_error, types};
 use crate::error::{Error, Result, nearest};
+use crate::store::Snapshot;
 
 /// What all client connections share.
 #[derive(Debug)]
 pub struct Catalog {
+    server: Server,
     state: SessionState,
     tables: HashMap<(&'static str, &'static str), Arc<dyn TableProvider>>,
 }
@@ -49,7 +52,7 @@ pub struct Session {
 
 impl Catalog {
     /// The catalog. Takes some milliseconds; made once.
-    pub fn new() -> Arc<Self> {
+    pub fn new(server: Server) -> Arc<Self> {
         let mut config = SessionConfig::new().with_target_partitions(1).with_information_schema(false);
         let options = config.options_mut();
         options.sql_parser.map_string_types_to_utf8view = false;
@@ -82,12 +85,12 @@ impl Catalog {
                 ((view.schema.as_str(), view.name.as_str()), table)
             })
             .collect();
-        Arc::new(Self { state, tables })
+        Arc::new(Self { server, state, tables })
     }
 
     /// A client connection's session.
     pub fn session(self: &Arc<Self>, user: impl Into<String>, pid: i32, host: Arc<dyn Host>) -> Session {
-        let scope = Arc::new(Scope::new(user.into(), pid, host));
+        let scope = Arc::new(Scope::new(user.into(), pid, host, self.server));
         let mut state = self.state.clone();
         state.config_mut().options_mut().extensions.insert(ScopeExtension(Arc::clone(&scope)));
         // Functions get the configuration as of this call.
@@ -99,7 +102,7 @@ impl Catalog {
 impl Session {
     /// Replaces the snapshot that statements read from now on, also those that are planned already. now() is this
     /// moment.
-    pub fn set_snapshot(&self, snapshot: Arc<dyn Snapshot>) {
+    pub fn set_snapshot(&self, snapshot: Arc<Snapshot>) {
         self.scope.set_snapshot(Some(snapshot));
     }
 
@@ -118,9 +121,10 @@ impl Session {
         if !matches!(statement, Statement::Query(_) | Statement::Explain { .. }) {
             return Err(Error::Internal("only queries are planned here".into()).into());
         }
-        let hidden = rewrite::statement(&mut statement, &|schema, name| {
-            matches!(self.kind(schema, name), Ok(Some(kind)) if kind == "materialized view")
-        });
+        let hidden = rewrite::statement(
+            &mut statement,
+            &|schema, name| matches!(self.kind(schema, name), Ok(Some(kind)) if kind == "materialized view"),
+        );
         let provider = Planner { session: self, hidden };
         let options = ParserOptions {
             parse_float_as_decimal: false,
@@ -155,12 +159,6 @@ impl Session {
         use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
         let mut reusable = true;
         let _ = plan.apply_with_subqueries(|plan| {
-            // The rows of these are taken when they are planned.
-            if let LogicalPlan::TableScan(scan) = plan
-                && ["pg_settings", "pg_stat_activity"].contains(&scan.table_name.table())
-            {
-                reusable = false;
-            }
             plan.apply_expressions(|expr| {
                 expr.apply(|expr| {
                     if let Expr::ScalarFunction(call) = expr
@@ -231,7 +229,7 @@ impl Session {
         }
         match schema {
             "public" => Ok(self.users_table(name, hidden)?),
-            "pg_catalog" => statics::table(name, &self.scope),
+            "pg_catalog" => statics::table(name),
             _ => Ok(None),
         }
     }
@@ -242,9 +240,7 @@ impl Session {
         self.scope.read(|connection| {
             let relation: Option<(i64, String)> = connection
                 .prepare_cached("SELECT id, kind FROM main.relations WHERE schema = 'public' AND name = ?1")
-                .and_then(|mut statement| {
-                    statement.query_row([name], |row| Ok((row.get(0)?, row.get(1)?))).optional()
-                })
+                .and_then(|mut statement| statement.query_row([name], |row| Ok((row.get(0)?, row.get(1)?))).optional())
                 .map_err(failed)?;
             let Some((id, kind)) = relation else { return state_table(connection, name).map_err(failed) };
             if kind == "source" {
@@ -308,7 +304,9 @@ fn state_table(connection: &rusqlite::Connection, name: &str) -> rusqlite::Resul
         .prepare_cached("SELECT id FROM \"rw_catalog.rw_internal_tables\" WHERE name = ?1")?
         .query_row([name], |row| row.get(0))
         .optional()?;
-    Ok(id.map(|id| Arc::new(super::rescale::state_rows(&format!("fragment_id = {id}"))) as Arc<dyn TableProvider>))
+    Ok(id.map(|id| {
+        Arc::new(super::table_functions::state_rows(&format!("fragment_id = {id}"))) as Arc<dyn TableProvider>
+    }))
 }
 
 /// Columns whose values are oids shown as names, in the last step: inside a query they are oids.
@@ -354,6 +352,9 @@ impl ContextProvider for Planner<'_> {
             }
             .into());
         }
+        if name.table() == rewrite::CHECK_RESCALE {
+            return Ok(provider_as_source(Arc::new(CheckRescale::new())));
+        }
         let path = match name.schema() {
             Some(schema) => vec![schema.to_owned()],
             None => self.session.scope.search_path(),
@@ -378,7 +379,7 @@ impl ContextProvider for Planner<'_> {
     }
 
     fn get_table_function_source(&self, name: &str, args: Vec<Expr>) -> DfResult<Arc<dyn TableSource>> {
-        super::rescale::table_function(&self.session.state, &self.session.scope, name, args).map(provider_as_source)
+        super::table_functions::call(&self.session.state, name, args).map(provider_as_source)
     }
 
     fn create_cte_work_table(&self, name: &str, schema: SchemaRef) -> DfResult<Arc<dyn TableSource>> {

@@ -12,9 +12,7 @@ use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::execution::TaskContext;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{
-    Boundedness, EmissionType, ReplaceChildrenOptions, SchedulingType,
-};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions, SchedulingType};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, SendableRecordBatchStream,
@@ -24,10 +22,11 @@ use rusqlite::types::Value;
 
 use super::batch::BatchBuilder;
 use super::filter::{self, Condition, quote};
-use super::scope::{Scope, Snapshot, read_from};
+use super::scope::Scope;
 use super::store_error;
 use super::view::Column;
 use crate::error::Result;
+use crate::store::Snapshot;
 
 /// Rows of a batch, at most.
 const BATCH_ROWS: usize = 8192;
@@ -40,6 +39,9 @@ pub struct SqliteTable {
     paging: Paging,
     table_type: TableType,
 }
+
+/// The one name of the rowid that a user's column can't have.
+const ROWID: &str = "_rowid_";
 
 /// How a relation is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +66,12 @@ impl SqliteTable {
 
     /// A table with a rowid, which may have any number of rows.
     pub fn rows(relation: String, schema: Schema) -> Self {
-        Self { relation: relation.into(), schema: Arc::new(schema), paging: Paging::ByRowid, table_type: TableType::Base }
+        Self {
+            relation: relation.into(),
+            schema: Arc::new(schema),
+            paging: Paging::ByRowid,
+            table_type: TableType::Base,
+        }
     }
 }
 
@@ -139,8 +146,7 @@ impl SqliteScan {
             Boundedness::Bounded,
         )
         .with_scheduling_type(SchedulingType::Cooperative);
-        let query =
-            Query { relation: Arc::clone(&table.relation), schema, paging: table.paging, condition, limit };
+        let query = Query { relation: Arc::clone(&table.relation), schema, paging: table.paging, condition, limit };
         Self { query: Arc::new(query), properties: Arc::new(properties) }
     }
 
@@ -200,7 +206,7 @@ impl ExecutionPlan for SqliteScan {
         let pages = match query.paging {
             Paging::None => {
                 // One read, which gives all batches: a later one might wait for a lock and see another moment.
-                let batches = stream::once(async move { query.read_all(&*snapshot) });
+                let batches = stream::once(async move { query.read_all(&snapshot) });
                 RecordBatchStreamAdapter::new(schema, Box::pin(flatten(batches)) as BatchStream)
             }
             Paging::ByRowid => {
@@ -208,7 +214,7 @@ impl ExecutionPlan for SqliteScan {
                     let (query, snapshot) = (Arc::clone(&query), Arc::clone(&snapshot));
                     async move {
                         let Some(page) = page else { return Ok(None) };
-                        let (batch, next) = query.read_page(&*snapshot, page)?;
+                        let (batch, next) = query.read_page(&snapshot, page)?;
                         Ok(Some((batch, next)))
                     }
                 });
@@ -252,7 +258,7 @@ impl Query {
     fn sql(&self, after: bool, page_size: Option<usize>) -> String {
         let mut columns: Vec<String> = self.schema.fields().iter().map(|field| quote(field.name())).collect();
         if self.paging == Paging::ByRowid {
-            columns.insert(0, "rowid".into());
+            columns.insert(0, ROWID.into());
         } else if columns.is_empty() {
             columns.push("1".into());
         }
@@ -262,14 +268,14 @@ impl Query {
             conditions.push(self.condition.sql.as_str());
         }
         if after {
-            conditions.push("rowid > ?");
+            conditions.push("_rowid_ > ?");
         }
         if !conditions.is_empty() {
             sql.push_str(" WHERE ");
             sql.push_str(&conditions.join(" AND "));
         }
         if self.paging == Paging::ByRowid {
-            sql.push_str(" ORDER BY rowid");
+            sql.push_str(" ORDER BY _rowid_");
         }
         if let Some(size) = page_size {
             sql.push_str(&format!(" LIMIT {size}"));
@@ -277,13 +283,12 @@ impl Query {
         sql
     }
 
-    fn read_all(&self, snapshot: &dyn Snapshot) -> Result<Vec<RecordBatch>> {
+    fn read_all(&self, snapshot: &Snapshot) -> Result<Vec<RecordBatch>> {
         let sql = self.sql(false, self.page_size(0));
-        read_from(snapshot, |connection| {
+        snapshot.with(|connection| {
             let failed = |source| store_error("read the catalog", source);
             let mut statement = connection.prepare_cached(&sql).map_err(failed)?;
-            let mut rows =
-                statement.query(rusqlite::params_from_iter(&self.condition.parameters)).map_err(failed)?;
+            let mut rows = statement.query(rusqlite::params_from_iter(&self.condition.parameters)).map_err(failed)?;
             let mut batches = Vec::new();
             let mut builder = BatchBuilder::new(Arc::clone(&self.schema))?;
             while let Some(row) = rows.next().map_err(failed)? {
@@ -298,12 +303,12 @@ impl Query {
         })
     }
 
-    fn read_page(&self, snapshot: &dyn Snapshot, page: Page) -> Result<(RecordBatch, Option<Page>)> {
+    fn read_page(&self, snapshot: &Snapshot, page: Page) -> Result<(RecordBatch, Option<Page>)> {
         let size = self.page_size(page.rows_before);
         let sql = self.sql(page.after.is_some(), size);
         let mut parameters = self.condition.parameters.clone();
         parameters.extend(page.after.map(Value::Integer));
-        read_from(snapshot, |connection| {
+        snapshot.with(|connection| {
             let failed = |source| store_error("read a materialized view", source);
             let mut statement = connection.prepare_cached(&sql).map_err(failed)?;
             let mut rows = statement.query(rusqlite::params_from_iter(&parameters)).map_err(failed)?;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+use datafusion::common::ScalarValue;
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::logical_expr::sqlparser::parser::Parser;
@@ -13,19 +14,12 @@ use rusqlite::Connection;
 
 use super::table::SqliteScan;
 use super::view::VIEWS;
-use super::{Activity, Catalog, Host, Session, Setting, Snapshot, prepare_connection, types};
+use super::{Activity, Catalog, Host, Server, Session, Setting, prepare_connection, types};
 use crate::error::{Error, Result};
+use crate::store::Store;
 
 mod clients;
 mod progress;
-
-struct OneConnection(Mutex<Connection>);
-
-impl Snapshot for OneConnection {
-    fn read(&self, read: &mut dyn FnMut(&Connection) -> Result<()>) -> Result<()> {
-        read(&self.0.lock().unwrap())
-    }
-}
 
 #[derive(Debug, Default)]
 struct TestHost(Mutex<BTreeMap<String, String>>);
@@ -76,23 +70,50 @@ INSERT INTO backfill_states VALUES
   (16387, '2', '{"num_consumed_rows": 530, "state": {"Backfilling": "529"}, "target_offset": "9999"}', 5);
 INSERT INTO split_progress VALUES (16387, '0', 0, 2000000, 3000000, 100, NULL, NULL, NULL, 3000000),
   (16387, '2', 0, 2000000, 3000000, NULL, 500, 500, NULL, 3000000);
-UPDATE meta SET epoch = 5;
+UPDATE meta SET epoch = 5, checkpoint_at = CAST(unixepoch('subsec') * 1000000 AS INTEGER);
 CREATE TABLE mv_16386 (_source_id INTEGER, _split TEXT, _offset INTEGER, id INTEGER, note TEXT);
 INSERT INTO mv_16386 VALUES (16384, '0', 0, 10, 'a'), (16384, '0', 1, 11, NULL), (16384, '2', 0, 12, 'c');
 "#;
 
-fn database() -> Connection {
-    let connection = Connection::open_in_memory().unwrap();
-    connection.execute_batch(include_str!("../../sql/migrations/0001_initial.sql")).unwrap();
-    connection.execute_batch(DATA).unwrap();
-    prepare_connection(&connection).unwrap();
-    connection
+/// A state file, open twice: as the server has it, and as the test writes to it.
+struct Database {
+    store: Store,
+    connection: Connection,
+    _directory: tempfile::TempDir,
 }
 
-fn session_on(connection: Connection) -> Session {
-    static CATALOG: std::sync::LazyLock<Arc<Catalog>> = std::sync::LazyLock::new(Catalog::new);
+impl std::ops::Deref for Database {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        &self.connection
+    }
+}
+
+fn database() -> Database {
+    // Made once, then copied: a new state file is synced to the disk many times.
+    static TEMPLATE: std::sync::LazyLock<Vec<u8>> = std::sync::LazyLock::new(|| {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        let connection = Connection::open(store.path()).unwrap();
+        connection.execute_batch(&format!("BEGIN; {DATA} COMMIT; PRAGMA wal_checkpoint(TRUNCATE);")).unwrap();
+        std::fs::read(store.path()).unwrap()
+    });
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join(crate::store::FILE_NAME), &*TEMPLATE).unwrap();
+    let store = Store::open(directory.path()).unwrap();
+    store.set_reader_setup(Arc::new(prepare_connection));
+    let connection = Connection::open(store.path()).unwrap();
+    connection.execute_batch("PRAGMA synchronous = off").unwrap();
+    prepare_connection(&connection).unwrap();
+    Database { store, connection, _directory: directory }
+}
+
+fn session_on(database: Database) -> Session {
+    static CATALOG: std::sync::LazyLock<Arc<Catalog>> =
+        std::sync::LazyLock::new(|| Catalog::new(Server { available: 4, barrier_interval: 1_000_000 }));
     let session = CATALOG.session("root", 7, Arc::new(TestHost::default()));
-    session.set_snapshot(Arc::new(OneConnection(Mutex::new(connection))));
+    session.set_snapshot(Arc::new(database.store.snapshot().unwrap()));
     session
 }
 
@@ -179,7 +200,10 @@ async fn names_are_found_along_the_search_path() {
     assert_eq!(rows(&session, "SELECT name FROM rw_sources").await, ["s"]);
     assert_eq!(rows(&session, "SELECT count(*) FROM tidegate.split_assignments").await, ["3"]);
     assert_eq!(rows(&session, "SELECT count(*) FROM dev.public.mv").await, ["3"]);
-    assert_eq!(error(&session, "SELECT * FROM split_asignments").await, "42P01 relation \"split_asignments\" does not exist");
+    assert_eq!(
+        error(&session, "SELECT * FROM split_asignments").await,
+        "42P01 relation \"split_asignments\" does not exist"
+    );
     assert_eq!(error(&session, "SELECT * FROM s").await, "0A000 querying source \"s\" directly is not supported");
     assert_eq!(rows(&session, "SELECT set_config('search_path', 'rw_catalog', false)").await, ["rw_catalog"]);
     assert_eq!(error(&session, "SELECT * FROM mv").await, "42P01 relation \"mv\" does not exist");
@@ -191,7 +215,14 @@ async fn hidden_columns_are_there_for_those_who_name_them() {
     let session = session();
     assert_eq!(rows(&session, "SELECT * FROM mv").await, ["10|a", "11|", "12|c"]);
     assert_eq!(rows(&session, "SELECT _split, _offset, * FROM mv WHERE id = 12").await, ["2|0|12|c"]);
-    assert_eq!(rows(&session, "SELECT m.*, n.* FROM mv m JOIN mv n ON n._offset = m._offset AND n._split = m._split AND n.id = 11").await, ["11||11|"]);
+    assert_eq!(
+        rows(
+            &session,
+            "SELECT m.*, n.* FROM mv m JOIN mv n ON n._offset = m._offset AND n._split = m._split AND n.id = 11"
+        )
+        .await,
+        ["11||11|"]
+    );
     assert_eq!(rows(&session, "SELECT * FROM (SELECT _split FROM mv) x ORDER BY 1 LIMIT 1").await, ["0"]);
     assert!(error(&session, "SELECT _source_id FROM mv").await.contains("_source_id"));
 }
@@ -254,7 +285,10 @@ async fn rows_are_paged() {
         .execute_batch("WITH RECURSIVE n (i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < 20099) INSERT INTO mv_16386 SELECT 16384, '0', i, i, 'x' FROM n")
         .unwrap();
     let session = session_on(connection);
-    assert_eq!(rows(&session, "SELECT count(*), min(id), max(id), count(DISTINCT id) FROM mv").await, ["20003|10|20099|20003"]);
+    assert_eq!(
+        rows(&session, "SELECT count(*), min(id), max(id), count(DISTINCT id) FROM mv").await,
+        ["20003|10|20099|20003"]
+    );
     assert_eq!(rows(&session, "SELECT count(*) FROM (SELECT id FROM mv WHERE id > 50 LIMIT 9000)").await, ["9000"]);
 }
 
@@ -273,4 +307,39 @@ async fn a_context_is_cheap() {
         rows(&session, "SELECT job_name, split_id, state FROM split_backfill_progress WHERE split_id = '2'").await;
     }
     println!("a query: {:?}", begin.elapsed() / 100);
+}
+
+#[tokio::test]
+async fn a_rescale_can_be_checked_in_sql() {
+    let session = session();
+    assert_eq!(rows(&session, "SELECT name, tidegate.can_rescale(name, '3') FROM rw_sources").await, ["s|false"]);
+    assert_eq!(rows(&session, "SELECT tidegate.can_rescale('s', 2)").await, ["true"]);
+    let splits = "SELECT split_id, verdict, state ->> 'num_consumed_rows' FROM tidegate.check_rescale('s', 3) WHERE check_name = 'split' ORDER BY 1";
+    assert_eq!(rows(&session, splits).await.len(), 3);
+    assert!(
+        rows(&session, "SELECT c.check_name FROM check_rescale('s', '3') AS c WHERE decision <> 'pass'").await.len()
+            > 1
+    );
+    assert_eq!(error(&session, "SELECT * FROM check_rescale('t', '3')").await, "42P01 source \"t\" does not exist");
+    assert!(
+        error(&session, "SELECT * FROM check_rescale('s', 'many')")
+            .await
+            .starts_with("22023 target parallelism must be")
+    );
+    assert_eq!(rows(&session, "SELECT set_config('rescale_policy', 'some', true)").await, ["some"]);
+    assert!(
+        error(&session, "SELECT tidegate.can_rescale('s', '3')").await.starts_with("22023 invalid value for parameter")
+    );
+}
+
+#[tokio::test]
+async fn the_arguments_of_a_check_may_be_parameters() {
+    let session = session();
+    let sql = "SELECT count(*) FROM tidegate.check_rescale($1, $2) WHERE check_name = 'split'";
+    let statement = Parser::parse_sql(&PostgreSqlDialect {}, sql).unwrap().remove(0);
+    let plan = session.plan(statement).unwrap();
+    let plan = plan.with_param_values(vec![ScalarValue::from("s"), "3".into()]).unwrap();
+    let physical = session.physical_plan(&session.optimize(&plan).unwrap()).await.unwrap();
+    let batches: Vec<_> = session.execute(physical).unwrap().try_collect().await.unwrap();
+    assert_eq!(ScalarValue::try_from_array(batches[0].column(0), 0).unwrap(), ScalarValue::Int64(Some(3)));
 }

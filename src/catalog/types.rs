@@ -165,9 +165,9 @@ pub fn marked(field: &Field) -> Option<&'static PgType> {
 
 /// The type that a field has on the wire.
 pub fn wire_type(field: &Field) -> Type {
-    marked(field).and_then(|pg_type| Type::from_oid(pg_type.oid)).unwrap_or_else(|| {
-        arrow_pg::datatypes::field_into_pg_type(&Arc::new(field.clone())).unwrap_or(Type::TEXT)
-    })
+    marked(field)
+        .and_then(|pg_type| Type::from_oid(pg_type.oid))
+        .unwrap_or_else(|| arrow_pg::datatypes::field_into_pg_type(&Arc::new(field.clone())).unwrap_or(Type::TEXT))
 }
 
 /// The name, as in [`TYPES`], of the type that an Arrow field is closest to.

@@ -53,7 +53,8 @@ impl ScalarUDFImpl for ArrayOrEmpty {
         };
         // The same values, with no items where there is no array.
         let lengths = (0..list.len()).map(|row| if list.is_null(row) { 0 } else { list.value(row).len() });
-        let parts: Vec<ArrayRef> = (0..list.len()).filter(|row| !list.is_null(*row)).map(|row| list.value(row)).collect();
+        let parts: Vec<ArrayRef> =
+            (0..list.len()).filter(|row| !list.is_null(*row)).map(|row| list.value(row)).collect();
         let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
         let values = if parts.is_empty() {
             datafusion::arrow::array::new_empty_array(&list.value_type())

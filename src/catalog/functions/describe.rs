@@ -10,7 +10,9 @@ use crate::error::Result;
 pub const FUNCTIONS: &[Definition] = &[
     stable("obj_description", 1..=2, "text", obj_description),
     stable("col_description", 2..=2, "text", |call| {
-        let (Some(relation), Some(column)) = (call.integer(0), call.integer(1)) else { return Ok(text(None::<String>)) };
+        let (Some(relation), Some(column)) = (call.integer(0), call.integer(1)) else {
+            return Ok(text(None::<String>));
+        };
         one(call, "SELECT comment FROM temp.catalog_columns WHERE relation = ?1 AND attnum = ?2", [relation, column])
     }),
     // Databases and roles have no comments.
@@ -71,9 +73,7 @@ pub fn query_text<P: rusqlite::Params>(call: &Call<'_>, sql: &str, parameters: P
     call.scope.read(|connection| {
         connection
             .prepare_cached(sql)
-            .and_then(|mut statement| {
-                statement.query_row(parameters, |row| row.get::<_, Option<String>>(0)).optional()
-            })
+            .and_then(|mut statement| statement.query_row(parameters, |row| row.get::<_, Option<String>>(0)).optional())
             .map(Option::flatten)
             .map_err(|source| store_error("describe a relation", source))
     })

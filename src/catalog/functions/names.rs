@@ -54,9 +54,7 @@ pub const FUNCTIONS: &[Definition] = &[
     stable("regproc_out", 1..=1, "text", |call| out(call, |_, oid| Ok(signatures::function_name(oid)))),
     stable("regprocedure_out", 1..=1, "text", |call| out(call, |_, oid| Ok(signatures::function_name(oid)))),
     stable("regnamespace_out", 1..=1, "text", |call| {
-        out(call, |call, oid| {
-            describe::query_text(call, "SELECT name FROM temp.catalog_schemas WHERE oid = ?1", [oid])
-        })
+        out(call, |call, oid| describe::query_text(call, "SELECT name FROM temp.catalog_schemas WHERE oid = ?1", [oid]))
     }),
     stable("regrole_out", 1..=1, "text", |call| {
         out(call, |call, oid| describe::query_text(call, "SELECT name FROM main.users WHERE id = ?1", [oid]))
@@ -188,9 +186,7 @@ fn relation_name(scope: &Scope, oid: i64) -> Result<Option<(String, String)>> {
                 "SELECT n.name, r.name FROM \"base.relations\" r JOIN temp.catalog_schemas n ON n.oid = r.namespace
                  WHERE r.oid = ?1",
             )
-            .and_then(|mut statement| {
-                statement.query_row([oid], |row| Ok((row.get(0)?, row.get(1)?))).optional()
-            })
+            .and_then(|mut statement| statement.query_row([oid], |row| Ok((row.get(0)?, row.get(1)?))).optional())
             .map_err(failed)
     })
 }

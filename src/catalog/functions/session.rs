@@ -3,9 +3,10 @@
 use datafusion::common::ScalarValue;
 
 use super::super::DATABASE;
-use super::super::connection::{STARTED_AT, now_micros};
+use super::super::connection::STARTED_AT;
 use super::super::types::UTC;
 use super::{Call, Definition, Value, stable, text, volatile};
+use crate::clock::now_micros;
 use crate::error::Error;
 
 pub const FUNCTIONS: &[Definition] = &[

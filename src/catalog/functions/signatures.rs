@@ -176,7 +176,9 @@ mod tests {
 
     #[test]
     fn types_have_the_names_of_sql() {
-        for (oid, name) in [(23, "integer"), (1009, "text[]"), (1042, "character"), (1114, "timestamp without time zone")] {
+        for (oid, name) in
+            [(23, "integer"), (1009, "text[]"), (1042, "character"), (1114, "timestamp without time zone")]
+        {
             assert_eq!(type_name(oid).as_deref(), Some(name));
             assert_eq!(type_oid(name), Some(oid));
         }

@@ -1,0 +1,4 @@
+//! Tests of the domain as a whole. Rules that rows depend on are proved by [`exactly_once`], over the model in [`sim`].
+
+mod exactly_once;
+mod sim;

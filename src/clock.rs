@@ -1,0 +1,14 @@
+//! The clock: microseconds since 1970 (UTC), the unit of every time in the state file.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Now. A clock set before 1970 reads as 1970.
+pub fn now_micros() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+}
+
+/// A time as people and PostgreSQL write it, to the second: `2026-08-22 10:00:00+00`.
+pub fn display(micros: i64) -> String {
+    chrono::DateTime::from_timestamp_micros(micros)
+        .map_or_else(|| micros.to_string(), |at| at.format("%Y-%m-%d %H:%M:%S+00").to_string())
+}

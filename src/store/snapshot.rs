@@ -1,0 +1,110 @@
+//! Read transactions, on pooled connections.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use rusqlite::{Connection, InterruptHandle, OpenFlags};
+
+use super::{Context, STATEMENT_CACHE};
+use crate::error::Result;
+
+/// Run once on every new reader.
+pub type ReaderSetup = Arc<dyn Fn(&Connection) -> rusqlite::Result<()> + Send + Sync>;
+
+/// Idle readers that are kept; more are opened when queries ask for them, and closed after.
+const IDLE_READERS: usize = 16;
+
+pub(super) struct Readers {
+    path: PathBuf,
+    setup: RwLock<Option<ReaderSetup>>,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Readers {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self { path, setup: RwLock::new(None), idle: Mutex::new(Vec::new()) }
+    }
+
+    pub(super) fn set_setup(&self, setup: ReaderSetup) {
+        *self.setup.write().unwrap_or_else(PoisonError::into_inner) = Some(setup);
+        // Those opened before don't have it.
+        self.lock_idle().clear();
+    }
+
+    fn lock_idle(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self) -> rusqlite::Result<Connection> {
+        if let Some(connection) = self.lock_idle().pop() {
+            return Ok(connection);
+        }
+        let connection = Connection::open_with_flags(&self.path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENT_CACHE);
+        connection.busy_timeout(std::time::Duration::from_secs(10))?;
+        connection.pragma_update(None, "temp_store", "memory")?;
+        let setup = self.setup.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(setup) = setup {
+            setup(&connection)?;
+        }
+        connection.pragma_update(None, "query_only", true)?;
+        Ok(connection)
+    }
+
+    fn give_back(&self, connection: Connection) {
+        let mut idle = self.lock_idle();
+        if idle.len() < IDLE_READERS {
+            idle.push(connection);
+        }
+    }
+}
+
+/// One moment of the state file: a read transaction. Its connection goes back to the pool when it is dropped.
+pub struct Snapshot {
+    readers: Arc<Readers>,
+    /// `None` only while it is dropped.
+    connection: Mutex<Option<Connection>>,
+    interrupt: InterruptHandle,
+}
+
+impl Snapshot {
+    pub(super) fn begin(readers: Arc<Readers>) -> Result<Self> {
+        let connection = readers.take().context("opening a reader")?;
+        // BEGIN alone doesn't fix the moment: the first read does.
+        connection.execute_batch("BEGIN").context("starting a snapshot")?;
+        connection
+            .prepare_cached("SELECT epoch FROM meta")
+            .and_then(|mut statement| statement.query_row([], |row| row.get::<_, i64>(0)))
+            .context("starting a snapshot")?;
+        let interrupt = connection.get_interrupt_handle();
+        Ok(Self { readers, connection: Mutex::new(Some(connection)), interrupt })
+    }
+
+    /// Reads. One reader of a snapshot at a time: keep `read` short, and page through what is long.
+    pub fn with<T>(&self, read: impl FnOnce(&Connection) -> T) -> T {
+        let guard = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        read(guard.as_ref().expect("a snapshot has its connection until it is dropped"))
+    }
+
+    /// Makes a read that is running now fail with SQLite's `interrupted`, from any thread.
+    pub fn interrupt(&self) {
+        self.interrupt.interrupt();
+    }
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        let connection = self.connection.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(connection) = connection
+            && connection.execute_batch("ROLLBACK").is_ok()
+        {
+            self.readers.give_back(connection);
+        }
+    }
+}
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Snapshot")
+    }
+}
