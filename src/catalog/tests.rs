@@ -109,15 +109,30 @@ fn database() -> Database {
     Database { store, connection, _directory: directory }
 }
 
-fn session_on(database: Database) -> Session {
+/// A session, with the state file that its snapshot is of.
+struct TestSession {
+    session: Session,
+    // Dropped after the session: a store that closes waits for those who read.
+    _database: Database,
+}
+
+impl std::ops::Deref for TestSession {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        &self.session
+    }
+}
+
+fn session_on(database: Database) -> TestSession {
     static CATALOG: std::sync::LazyLock<Arc<Catalog>> =
         std::sync::LazyLock::new(|| Catalog::new(Server { available: 4, barrier_interval: 1_000_000 }));
     let session = CATALOG.session("root", 7, Arc::new(TestHost::default()));
     session.set_snapshot(Arc::new(database.store.snapshot().unwrap()));
-    session
+    TestSession { session, _database: database }
 }
 
-fn session() -> Session {
+fn session() -> TestSession {
     session_on(database())
 }
 
