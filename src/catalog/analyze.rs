@@ -10,6 +10,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, ExprSchemable as _, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
@@ -32,7 +33,12 @@ impl AnalyzerRule for TypeLiterals {
             if let LogicalPlan::TableScan(scan) = &plan {
                 schema.merge(&scan.projected_schema);
             }
-            plan.map_expressions(|expr| expr.transform_up(|expr| type_literals(expr, &schema)))
+            let preserver = NamePreserver::new(&plan);
+            plan.map_expressions(|expr| {
+                let name = preserver.save(&expr);
+                let expr = expr.transform_up(|expr| type_literals(expr, &schema))?;
+                Ok(expr.update_data(|expr| name.restore(expr)))
+            })
         })
         .map(|plan| plan.data)
     }

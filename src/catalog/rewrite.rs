@@ -75,6 +75,7 @@ impl VisitorMut for Rewriter<'_> {
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
         match factor {
             TableFactor::Table { name, args: Some(_), .. } if is_check_rescale(name) => check_rescale(factor),
+            TableFactor::Table { name, args: Some(_), .. } if is_set_of_arrays(name) => unnest(factor),
             TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. } => unqualify(name),
             _ => {}
         }
@@ -96,6 +97,7 @@ impl Rewriter<'_> {
                 if let Some(has_hidden) = self.has_hidden {
                     hide(select, has_hidden);
                 }
+                table_oids(select);
                 name_columns(select);
             }
             SetExpr::SetOperation { left, right, .. } => {
@@ -167,6 +169,45 @@ fn is_check_rescale(name: &ObjectName) -> bool {
     let mut name = name.clone();
     unqualify(&mut name);
     is_named(&name, "check_rescale")
+}
+
+fn is_set_of_arrays(name: &ObjectName) -> bool {
+    let mut name = name.clone();
+    unqualify(&mut name);
+    is_named(&name, "unnest") || is_named(&name, "generate_series")
+}
+
+/// `unnest(x) AS y` and `generate_series(a, b) AS y`: their arguments may be columns of an outer query, which DataFusion
+/// allows for UNNEST alone. The column has the alias's name.
+fn unnest(factor: &mut TableFactor) {
+    let TableFactor::Table { name, alias, args: Some(args), .. } = factor else { return };
+    unqualify(name);
+    let args: Vec<Expr> = args
+        .args
+        .iter()
+        .filter_map(|arg| match arg {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
+            _ => None,
+        })
+        .collect();
+    let function = if is_named(name, "unnest") { "unnest" } else { "generate_series" };
+    let array_exprs = if function == "unnest" { args } else { vec![call(function, args)] };
+    let mut alias = alias.take().unwrap_or_else(|| TableAlias {
+        explicit: true,
+        name: Ident::new(function),
+        columns: Vec::new(),
+        at: None,
+    });
+    if alias.columns.is_empty() {
+        alias.columns.push(ast::TableAliasColumnDef { name: alias.name.clone(), data_type: None });
+    }
+    *factor = TableFactor::UNNEST {
+        alias: Some(alias),
+        array_exprs,
+        with_offset: false,
+        with_offset_alias: None,
+        with_ordinality: false,
+    };
 }
 
 /// `check_rescale(a, b)` as a query of the table of all checks: its arguments may then be parameters.
@@ -522,6 +563,52 @@ fn relation(factor: &TableFactor, has_hidden: &dyn Fn(Option<&str>, &str) -> boo
 
 fn fold(ident: &Ident) -> String {
     if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
+}
+
+/// The system column `tableoid`: the oid of the relation that a row is of.
+fn table_oids(select: &mut Select) {
+    let relations: Vec<(String, String)> = select
+        .from
+        .iter()
+        .flat_map(|from| std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)))
+        .filter_map(|factor| match factor {
+            TableFactor::Table { name, alias, args: None, .. } => {
+                let own = name.0.last().and_then(|part| part.as_ident())?;
+                Some((fold(alias.as_ref().map_or(own, |alias| &alias.name)), name.to_string()))
+            }
+            _ => None,
+        })
+        .collect();
+    struct TableOids(Vec<(String, String)>);
+    impl VisitorMut for TableOids {
+        type Break = ();
+
+        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            let Expr::CompoundIdentifier(parts) = &*expr else { return ControlFlow::Continue(()) };
+            if let [relation, column] = parts.as_slice()
+                && column.value == "tableoid"
+                && let Some((_, name)) = self.0.iter().find(|(alias, _)| *alias == fold(relation))
+            {
+                let name = Expr::Value(Value::SingleQuotedString(name.clone()).into());
+                *expr = call(&oid_function("regclass"), vec![name]);
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut table_oids = TableOids(relations);
+    for item in &mut select.projection {
+        let unnamed = matches!(item, SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) if parts.last().is_some_and(|part| part.value == "tableoid"));
+        let _ = item.visit(&mut table_oids);
+        if let SelectItem::UnnamedExpr(Expr::Function(_)) = item
+            && unnamed
+            && let SelectItem::UnnamedExpr(expr) = item
+        {
+            let expr = std::mem::replace(expr, Expr::Value(Value::Null.into()));
+            *item = SelectItem::ExprWithAlias { expr, alias: Ident::new("tableoid") };
+        }
+    }
+    let _ = select.from.visit(&mut table_oids);
+    let _ = select.selection.visit(&mut table_oids);
 }
 
 /// Gives every computed column PostgreSQL's name for it, made unique where it must be: DataFusion would use the

@@ -142,7 +142,7 @@ impl Session {
     /// # Errors
     /// What DataFusion says.
     pub fn optimize(&self, plan: &LogicalPlan) -> DfResult<LogicalPlan> {
-        self.state.optimize(plan)
+        super::subquery::optimize(plan, &self.state)
     }
 
     /// The plan of an optimized plan's execution. It reads the snapshot that is set when it is executed.

@@ -11,6 +11,7 @@ use datafusion::error::Result as DfResult;
 use datafusion_pg_catalog::pg_catalog::{ArrowTable, PgCatalogStaticTables};
 
 use super::computed::Computed;
+use super::own_functions;
 use super::view::{self, View};
 
 /// Their columns, as PostgreSQL 15 has them.
@@ -69,7 +70,9 @@ fn load() -> Vec<(&'static str, RecordBatch)> {
         .into_iter()
         .filter_map(|(name, table)| {
             let rows = datafusion::arrow::compute::concat_batches(&table.schema(), table.data()).ok()?;
-            Some((name, fit(&rows, schema(name))?))
+            let rows = fit(&rows, schema(name))?;
+            let rows = if name == "pg_proc" { own_functions::added_to(&rows)? } else { rows };
+            Some((name, rows))
         })
         .collect()
 }

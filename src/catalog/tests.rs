@@ -26,7 +26,8 @@ struct TestHost(Mutex<BTreeMap<String, String>>);
 
 impl Host for TestHost {
     fn setting(&self, name: &str) -> Option<String> {
-        self.0.lock().unwrap().get(name).cloned()
+        let known = self.0.lock().unwrap().get(name).cloned();
+        known.or_else(|| (name == "server_version").then(|| "15.0".into()))
     }
 
     fn settings(&self) -> Vec<Setting> {

@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 
 mod arrays;
 mod describe;
+mod format;
 mod json;
 mod names;
 mod privileges;
@@ -39,6 +40,7 @@ pub fn all() -> Vec<ScalarUDF> {
         names::FUNCTIONS,
         privileges::FUNCTIONS,
         sizes::FUNCTIONS,
+        format::FUNCTIONS,
         signatures::FUNCTIONS,
         json::FUNCTIONS,
         super::rescale::FUNCTIONS,

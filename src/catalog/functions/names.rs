@@ -259,6 +259,11 @@ fn split(name: &str) -> Result<Vec<String>> {
     }
 }
 
+/// The same, for a name that may be missing.
+pub fn quote_unless_empty(name: &str) -> String {
+    if name.is_empty() { String::new() } else { quote(name) }
+}
+
 /// A name as it must be written in SQL.
 pub fn quote(name: &str) -> String {
     let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')

@@ -20,6 +20,9 @@ pub const FUNCTIONS: &[Definition] = &[
     }),
     stable("pg_get_function_result", 1..=1, "text", |call| {
         Ok(text(function(call).map(|function| {
+            if let Some(columns) = function.described(&["t"]) {
+                return format!("TABLE({columns})");
+            }
             let name = type_name(function.result).unwrap_or_else(|| "???".into());
             if function.set { format!("SETOF {name}") } else { name }
         })))
@@ -37,6 +40,36 @@ struct Function {
     result: i64,
     set: bool,
     arguments: Vec<i64>,
+    /// Modes of all arguments, in and out; empty: all are in.
+    modes: Vec<String>,
+    names: Vec<String>,
+}
+
+impl Function {
+    /// Its arguments of some modes, with names where they have one. `None`: there are none.
+    fn described(&self, modes: &[&str]) -> Option<String> {
+        let all: Vec<_> = self
+            .arguments
+            .iter()
+            .enumerate()
+            .filter_map(|(index, oid)| {
+                let mode = self.modes.get(index).map_or("i", String::as_str);
+                let name = self.names.get(index).map_or("", String::as_str);
+                let prefix = match mode {
+                    "o" => "OUT ",
+                    "b" => "INOUT ",
+                    "v" => "VARIADIC ",
+                    _ => "",
+                };
+                let type_name = type_name(*oid).unwrap_or_else(|| "???".into());
+                let space = if name.is_empty() { "" } else { " " };
+                modes
+                    .contains(&mode)
+                    .then(|| format!("{prefix}{}{space}{type_name}", super::names::quote_unless_empty(name)))
+            })
+            .collect();
+        (!all.is_empty()).then(|| all.join(", "))
+    }
 }
 
 static TYPES: LazyLock<HashMap<i64, (String, i64)>> = LazyLock::new(|| {
@@ -58,13 +91,17 @@ static PROCEDURES: LazyLock<HashMap<i64, Function>> = LazyLock::new(|| {
     else {
         return HashMap::new();
     };
+    let strings_of = |name: &str, row| column(name).map(|column| strings(column, row)).unwrap_or_default();
     (0..batch.num_rows())
         .filter_map(|row| {
+            let all = column("proallargtypes").map(|column| integers(column, row)).unwrap_or_default();
             let function = Function {
                 name: string(names, row)?,
                 result: integer(results, row)?,
                 set: sets.as_boolean().value(row),
-                arguments: integers(arguments, row),
+                arguments: if all.is_empty() { integers(arguments, row) } else { all },
+                modes: strings_of("proargmodes", row),
+                names: strings_of("proargnames", row),
             };
             Some((integer(oids, row)?, function))
         })
@@ -89,6 +126,12 @@ fn integers(column: &ArrayRef, row: usize) -> Vec<i64> {
     let Some(list) = column.as_list_opt::<i32>().filter(|list| !list.is_null(row)) else { return Vec::new() };
     let values = list.value(row);
     (0..values.len()).filter_map(|index| integer(&values, index)).collect()
+}
+
+fn strings(column: &ArrayRef, row: usize) -> Vec<String> {
+    let Some(list) = column.as_list_opt::<i32>().filter(|list| !list.is_null(row)) else { return Vec::new() };
+    let values = list.value(row);
+    (0..values.len()).map(|index| string(&values, index).unwrap_or_default()).collect()
 }
 
 /// The type's name in SQL's words: `integer`, `text[]`.
@@ -149,11 +192,7 @@ fn function(call: &Call<'_>) -> Option<&'static Function> {
 }
 
 fn arguments(call: &Call<'_>) -> Value {
-    Ok(text(function(call).map(|function| {
-        let names: Vec<_> =
-            function.arguments.iter().map(|oid| type_name(*oid).unwrap_or_else(|| "???".into())).collect();
-        names.join(", ")
-    })))
+    Ok(text(function(call).map(|function| function.described(&["i", "o", "b", "v"]).unwrap_or_default())))
 }
 
 /// A type with its length or precision.

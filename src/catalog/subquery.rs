@@ -1,0 +1,290 @@
+//! Correlated subqueries that DataFusion can't turn into joins: run once for every row, or rather for every different
+//! set of the outer values that they use.
+//!
+//! PostgreSQL: any condition may tie a subquery to the outer row. DataFusion: equalities only, and not in every place.
+//! Blocked by: its decorrelation rules. Remove when: a plan with a correlated `<>` runs without this module.
+
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+
+use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
+use datafusion::common::{Column, ScalarValue};
+use datafusion::error::{DataFusionError, Result as DfResult};
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::expr::{Exists, ScalarFunction};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Subquery, Volatility,
+};
+use datafusion::physical_plan::collect;
+
+/// Optimizes a plan, whatever its subqueries are.
+///
+/// # Errors
+/// What DataFusion says.
+pub fn optimize(plan: &LogicalPlan, state: &SessionState) -> DfResult<LogicalPlan> {
+    let optimized = state.optimize(plan);
+    let stuck = match &optimized {
+        Ok(optimized) => has_correlated(optimized)?,
+        Err(_) => has_correlated(plan)?,
+    };
+    if stuck { state.optimize(&by_row(plan.clone(), state)?) } else { optimized }
+}
+
+fn has_correlated(plan: &LogicalPlan) -> DfResult<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|plan| {
+        plan.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                // An outer column that is left over: what referred to it was taken for a join and isn't one.
+                found |= correlated(expr).is_some() || matches!(expr, Expr::OuterReferenceColumn(..));
+                Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+            })
+        })
+    })?;
+    Ok(found)
+}
+
+fn correlated(expr: &Expr) -> Option<&Subquery> {
+    let subquery = match expr {
+        Expr::ScalarSubquery(subquery) | Expr::Exists(Exists { subquery, .. }) => subquery,
+        _ => return None,
+    };
+    (!outer_columns(subquery).is_empty()).then_some(subquery)
+}
+
+/// The columns of the outer query that a subquery uses. DataFusion's own list lacks those in UNNEST.
+fn outer_columns(subquery: &Subquery) -> Vec<Column> {
+    let mut columns: Vec<Column> = Vec::new();
+    let mut add = |expr: &Expr| {
+        if let Expr::OuterReferenceColumn(_, column) = expr
+            && !columns.contains(column)
+        {
+            columns.push(column.clone());
+        }
+        Ok(TreeNodeRecursion::Continue)
+    };
+    let _ = subquery.outer_ref_columns.iter().try_for_each(|expr| add(expr).map(|_| ()));
+    let _ = subquery.subquery.apply(|plan| plan.apply_expressions(|expr| expr.apply(&mut add)));
+    columns
+}
+
+/// Replaces the correlated subqueries of the outermost query by function calls.
+fn by_row(plan: LogicalPlan, state: &SessionState) -> DfResult<LogicalPlan> {
+    let state = Arc::new(state.clone());
+    let plan = plan.transform_up(|plan| {
+        let preserver = datafusion::logical_expr::expr_rewriter::NamePreserver::new(&plan);
+        plan.map_expressions(|expr| {
+            let name = preserver.save(&expr);
+            let expr = expr.transform_down(|expr| {
+                let call = correlated(&expr).map(|subquery| call(&expr, subquery, &state));
+                Ok(call.map_or_else(|| Transformed::no(expr), Transformed::yes))
+            })?;
+            Ok(expr.update_data(|expr| name.restore(expr)))
+        })
+    })?;
+    plan.data.recompute_schema()
+}
+
+fn call(expr: &Expr, subquery: &Subquery, state: &Arc<SessionState>) -> Expr {
+    let columns = outer_columns(subquery);
+    let kind = match expr {
+        Expr::Exists(Exists { negated, .. }) => Kind::Exists { negated: *negated },
+        _ => Kind::Value(Arc::clone(subquery.subquery.schema().field(0))),
+    };
+    let args = columns.iter().cloned().map(Expr::Column).collect();
+    let function = ByRow {
+        plan: Arc::clone(&subquery.subquery),
+        kind,
+        columns,
+        state: Arc::clone(state),
+        signature: Signature::variadic_any(Volatility::Stable),
+    };
+    Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(ScalarUDF::new_from_impl(function)), args))
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// The value of the only row; NULL without one.
+    Value(FieldRef),
+    /// Whether there is a row.
+    Exists { negated: bool },
+}
+
+/// A subquery as a function of the outer values that it uses.
+#[derive(Debug)]
+struct ByRow {
+    plan: Arc<LogicalPlan>,
+    kind: Kind,
+    columns: Vec<Column>,
+    state: Arc<SessionState>,
+    signature: Signature,
+}
+
+impl PartialEq for ByRow {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.plan, &other.plan) && self.columns == other.columns
+    }
+}
+
+impl Eq for ByRow {}
+
+impl Hash for ByRow {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.columns.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for ByRow {
+    fn name(&self) -> &'static str {
+        "correlated_subquery"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> DfResult<DataType> {
+        Ok(match &self.kind {
+            Kind::Value(field) => field.data_type().clone(),
+            Kind::Exists { .. } => DataType::Boolean,
+        })
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> DfResult<FieldRef> {
+        let data_type = self.return_type(&[])?;
+        let field = datafusion::arrow::datatypes::Field::new(self.name(), data_type, true);
+        let _ = args;
+        Ok(Arc::new(match &self.kind {
+            Kind::Value(inner) => field.with_metadata(inner.metadata().clone()),
+            Kind::Exists { .. } => field,
+        }))
+    }
+
+    fn invoke_with_args(&self, call: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
+        let mut known: HashMap<Vec<ScalarValue>, ScalarValue> = HashMap::new();
+        let mut values = Vec::with_capacity(call.number_rows);
+        let arrays = ColumnarValue::values_to_arrays(&call.args)?;
+        for row in 0..call.number_rows {
+            let outer: Vec<_> =
+                arrays.iter().map(|array| ScalarValue::try_from_array(array, row)).collect::<DfResult<_>>()?;
+            let value = match known.get(&outer) {
+                Some(value) => value.clone(),
+                None => {
+                    let value = self.run(&outer)?.cast_to(call.return_field.data_type())?;
+                    known.insert(outer, value.clone());
+                    value
+                }
+            };
+            values.push(value);
+        }
+        let array: ArrayRef = if values.is_empty() {
+            datafusion::arrow::array::new_empty_array(call.return_field.data_type())
+        } else {
+            ScalarValue::iter_to_array(values)?
+        };
+        Ok(ColumnarValue::Array(array))
+    }
+}
+
+impl ByRow {
+    /// The subquery's value for one set of outer values.
+    fn run(&self, outer: &[ScalarValue]) -> DfResult<ScalarValue> {
+        let plan = optimize(&self.bind(outer)?, &self.state)?;
+        let batches = block_on(async {
+            let plan = self.state.query_planner().create_physical_plan(&plan, self.state.as_ref()).await?;
+            collect(plan, self.state.task_ctx()).await
+        })?;
+        let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
+        match &self.kind {
+            Kind::Exists { negated } => Ok(ScalarValue::Boolean(Some((rows > 0) != *negated))),
+            Kind::Value(field) => match batches.iter().find(|batch| batch.num_rows() > 0) {
+                None => ScalarValue::try_from(field.data_type()),
+                Some(_) if rows > 1 => Err(crate::error::Error::Data {
+                    sqlstate: "21000",
+                    message: "more than one row returned by a subquery used as an expression".into(),
+                }
+                .into()),
+                Some(batch) => ScalarValue::try_from_array(batch.column(0), 0),
+            },
+        }
+    }
+
+    /// The plan with the outer values in it.
+    fn bind(&self, outer: &[ScalarValue]) -> DfResult<LogicalPlan> {
+        let value = |column: &Column| self.columns.iter().position(|known| known == column).map(|index| &outer[index]);
+        let plan = self.plan.as_ref().clone().transform_up_with_subqueries(|plan| {
+            // A LATERAL part, which now depends on nothing outside.
+            let plan = match plan {
+                LogicalPlan::Subquery(mut subquery) => {
+                    forget(&mut subquery, &value);
+                    if outer_columns(&subquery).is_empty() {
+                        return Ok(Transformed::yes(Arc::unwrap_or_clone(subquery.subquery)));
+                    }
+                    LogicalPlan::Subquery(subquery)
+                }
+                other => other,
+            };
+            let preserver = datafusion::logical_expr::expr_rewriter::NamePreserver::new(&plan);
+            plan.map_expressions(|expr| {
+                let name = preserver.save(&expr);
+                let expr = expr.transform_up(|expr| {
+                    Ok(match expr {
+                        Expr::OuterReferenceColumn(field, column) => match value(&column) {
+                            Some(value) => Transformed::yes(Expr::Literal(value.clone(), None)),
+                            None => Transformed::no(Expr::OuterReferenceColumn(field, column)),
+                        },
+                        Expr::ScalarSubquery(mut subquery) => {
+                            forget(&mut subquery, &value);
+                            Transformed::yes(Expr::ScalarSubquery(subquery))
+                        }
+                        Expr::Exists(mut exists) => {
+                            forget(&mut exists.subquery, &value);
+                            Transformed::yes(Expr::Exists(exists))
+                        }
+                        Expr::InSubquery(mut within) => {
+                            forget(&mut within.subquery, &value);
+                            Transformed::yes(Expr::InSubquery(within))
+                        }
+                        other => Transformed::no(other),
+                    })
+                })?;
+                Ok(expr.update_data(|expr| name.restore(expr)))
+            })
+        })?;
+        plan.data.recompute_schema()
+    }
+}
+
+/// A subquery within no longer refers to what has a value now.
+fn forget<'a>(subquery: &mut Subquery, value: &impl Fn(&Column) -> Option<&'a ScalarValue>) {
+    subquery
+        .outer_ref_columns
+        .retain(|outer| !matches!(outer, Expr::OuterReferenceColumn(_, column) if value(column).is_some()));
+}
+
+/// Runs a future to its end on this thread. Scans read SQLite without waiting for anything, so nothing else has to run.
+fn block_on<T>(future: impl Future<Output = Result<T, DataFusionError>>) -> DfResult<T> {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    // Outside the budget of the task that it is part of: that one can't be refilled from here.
+    let mut future = pin!(tokio::task::unconstrained(future));
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(result) => return result,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
