@@ -26,8 +26,11 @@ pub fn output_name(name: &str) -> &str {
     name.split(UNIQUE).next().unwrap_or(name)
 }
 
+/// Whether a relation, of a schema or of none, has hidden columns.
+type HasHidden<'a> = &'a dyn Fn(Option<&str>, &str) -> bool;
+
 /// Rewrites a statement. True: it names a hidden column, so materialized views have to have them.
-pub fn statement(statement: &mut Statement, has_hidden: &dyn Fn(Option<&str>, &str) -> bool) -> bool {
+pub fn statement(statement: &mut Statement, has_hidden: HasHidden<'_>) -> bool {
     let taken = std::mem::replace(statement, Statement::Commit { chain: false, end: false, modifier: None });
     *statement = FixArrayLiteral.rewrite(taken);
     let mut names = Names { found: false };
@@ -61,7 +64,7 @@ impl VisitorMut for Names {
 
 struct Rewriter<'a> {
     /// Whether a relation has hidden columns. `None`: the statement names none, so that nobody gets to see them.
-    has_hidden: Option<&'a dyn Fn(Option<&str>, &str) -> bool>,
+    has_hidden: Option<HasHidden<'a>>,
 }
 
 impl VisitorMut for Rewriter<'_> {
@@ -440,7 +443,7 @@ fn order_by(query: &mut Query) -> Vec<ast::OrderByExpr> {
     let item = plain_select(query).map(|item| item.clone());
     for by in &mut order {
         let is_item = match &by.expr {
-            Expr::Value(value) => matches!(&value.value, Value::Number(number, _) if number.to_string() == "1"),
+            Expr::Value(value) => matches!(&value.value, Value::Number(number, _) if *number == "1"),
             Expr::Identifier(ident) => Some(&ident.value) == alias.as_ref(),
             _ => false,
         };
@@ -503,7 +506,7 @@ fn contains_aggregate(expr: &Expr) -> bool {
 }
 
 /// Keeps hidden columns out of `*`.
-fn hide(select: &mut Select, has_hidden: &dyn Fn(Option<&str>, &str) -> bool) {
+fn hide(select: &mut Select, has_hidden: HasHidden<'_>) {
     let relations: Vec<(Ident, bool)> = select
         .from
         .iter()
@@ -543,7 +546,7 @@ fn hide(select: &mut Select, has_hidden: &dyn Fn(Option<&str>, &str) -> bool) {
 }
 
 /// The name that a relation goes by in its query, and whether it has hidden columns.
-fn relation(factor: &TableFactor, has_hidden: &dyn Fn(Option<&str>, &str) -> bool) -> Option<(Ident, bool)> {
+fn relation(factor: &TableFactor, has_hidden: HasHidden<'_>) -> Option<(Ident, bool)> {
     match factor {
         TableFactor::Table { name, alias, args: None, .. } => {
             let parts: Vec<&Ident> = name.0.iter().filter_map(ObjectNamePart::as_ident).collect();

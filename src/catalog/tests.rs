@@ -19,7 +19,9 @@ use crate::error::{Error, Result};
 use crate::store::Store;
 
 mod clients;
+mod language;
 mod progress;
+mod reference;
 
 #[derive(Debug, Default)]
 struct TestHost(Mutex<BTreeMap<String, String>>);
