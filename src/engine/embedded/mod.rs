@@ -1,2 +1,4 @@
 //! The embedded engine.
+
+pub mod columns;
 pub mod connector;
