@@ -3,8 +3,11 @@
 //! Names are PostgreSQL's short ones (`int8`, not `bigint`), as `pg_type.typname` has them.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, Field, TimeUnit};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+
+use crate::error::{Error, Result};
 
 /// Key of the field metadata that tells apart the types that Arrow doesn't: `jsonb` is `Utf8` marked with it.
 pub const PG_TYPE_KEY: &str = "pg.type";
@@ -95,6 +98,17 @@ pub fn pg_type(field: &Field) -> Option<&'static str> {
 /// A type as SQL spells it: `bigint` for `int8`. A name that isn't known is its own.
 pub fn sql_name(pg: &str) -> &str {
     TYPES.iter().find(|(short, _)| *short == pg).map_or(pg, |(_, long)| long)
+}
+
+/// The schema of columns given as names and PostgreSQL types.
+///
+/// # Errors
+/// [`Error::Internal`] for a type that a column can't have: the parser lets none through.
+pub fn schema(columns: &[(String, String)]) -> Result<SchemaRef> {
+    let fields = columns
+        .iter()
+        .map(|(name, pg)| field(name, pg).ok_or_else(|| Error::Internal(format!("column \"{name}\" is of type {pg}"))));
+    Ok(Arc::new(Schema::new(fields.collect::<Result<Vec<_>>>()?)))
 }
 
 #[cfg(test)]
