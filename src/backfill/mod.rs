@@ -5,7 +5,7 @@
 //! A *shared source* reads every split once, with a few *source actors*. A view made later needs the splits' history
 //! too: each of its *backfill actors* is paired with a source actor, gets that actor's live rows, and has a *backfill
 //! reader* of its own for the history. So every row of a split can come from two sides, and must come out exactly once,
-//! in offset order. A small [state](state) a split decides which side is emitted:
+//! in offset order. A small [state] a split decides which side is emitted:
 //!
 //! 1. `Backfilling`: the reader's rows go out. Live rows are dropped, but say how far the reader has to go.
 //! 2. `SourceCachingUp`: the reader has got that far and is done; upstream has yet to reach the same place.
