@@ -317,7 +317,9 @@ impl Error {
             Self::ObjectInUse { since, .. } => Some(format!("Since {since}.")),
             Self::UnsafeRescale(refusal) => Some(refusal.detail.clone()),
             Self::NoSuchRescale { state, .. } => state.clone(),
-            Self::BarrierTimeout { limit, waiting_for, .. } => Some(format!("The limit is {limit}. {waiting_for}")),
+            Self::BarrierTimeout { limit, waiting_for, .. } => {
+                Some(format!("The limit is {limit}. {waiting_for}"))
+            }
             Self::SourceUnreachable { detail, .. }
             | Self::Recovering { detail }
             | Self::DataDirectory { detail, .. } => Some(detail.clone()),
@@ -352,15 +354,14 @@ impl Error {
             Self::ObjectInUse { .. } => Some("Try again when SHOW JOBS no longer lists it.".into()),
             Self::UnsafeRescale(refusal) => Some(refusal.hint.clone()),
             Self::NoSuchRescale { .. } => Some("SELECT * FROM tidegate.pending_rescales lists what is pending.".into()),
-            Self::BarrierTimeout { setting, .. } => Some(format!(
-                "Raise it with SET {setting} = '60s', or look at tidegate.job_backfill_progress.blocked_by."
-            )),
+            Self::BarrierTimeout { setting, .. } => {
+                Some(format!("Raise it with SET {setting} = '60s', or look at tidegate.job_backfill_progress.blocked_by."))
+            }
             Self::InTransactionBlock { .. } => Some("Run it outside BEGIN ... COMMIT.".into()),
             Self::SourceUnreachable { .. } => Some("It resumes by itself once the connector can reach it.".into()),
-            Self::BadState { .. } => Some(
-                "SELECT * FROM tidegate.invariant_violations has the whole story; recreate the materialized view."
-                    .into(),
-            ),
+            Self::BadState { .. } => {
+                Some("SELECT * FROM tidegate.invariant_violations has the whole story; recreate the materialized view.".into())
+            }
             Self::Recovering { .. } => Some("Try again in a moment.".into()),
             Self::Internal(_) => Some("Please report this, with the server's log.".into()),
             _ => None,
