@@ -18,7 +18,9 @@ use crate::backfill::check::Persisted;
 use crate::backfill::id::{ActorId, FragmentId, JobId, Offset, SourceId, SplitId};
 use crate::backfill::stage::{ReaderState, SplitChange, Stage, on_split_change};
 use crate::backfill::state::{BackfillState, BackfillStateWithProgress};
-use crate::backfill::transition::{Emit, Event, on_upstream_row, transition};
+use crate::backfill::transition::{
+    Emit, on_reader_position, on_reader_row, on_upstream_position, on_upstream_row,
+};
 use crate::store::view_rows::Emitted;
 
 /// What the coordinator lets a fragment do, at any time.
@@ -154,14 +156,12 @@ impl ScanActor {
             .offsets
             .iter()
             .map(|offset| {
-                let (next, emit) = transition(state, Event::Reader(*offset));
+                let (next, emit) = on_reader_row(state, *offset);
                 state = next;
                 Some(emit == Emit::Yes)
             })
             .collect();
-        if chunk.offsets.last() != Some(&chunk.position) {
-            (state, _) = transition(state, Event::ReaderPosition(chunk.position));
-        }
+        state = on_reader_position(state, chunk.offsets.last().copied(), chunk.position);
         self.set_state(&chunk.split, before, state);
         self.emit(chunk, Some(kept))
     }
@@ -211,8 +211,7 @@ impl ScanActor {
         for (split, offset) in passed {
             // An idle upstream has no rows to say how far it is, and a split that waits for it would wait for ever.
             if let Some(before) = self.splits.get(split).copied() {
-                let (after, _) = transition(before, Event::UpstreamPosition(*offset));
-                self.set_state(split, before, after);
+                self.set_state(split, before, on_upstream_position(before, *offset));
             }
         }
         self.checkpoints = (self.checkpoints + 1).min(2);
