@@ -1,6 +1,6 @@
 //! Running the statements that are ours: from their syntax to the [`Engine`], and back to what a client is told.
 
-mod explain;
+pub mod explain;
 mod show;
 
 use std::pin::pin;

@@ -12,6 +12,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use metrics::{counter, histogram};
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
@@ -28,6 +29,7 @@ use super::{build_connector, compile_views, rescale};
 use crate::backfill::id::{Epoch, RescaleId, SourceId};
 use crate::clock;
 use crate::error::{Error, Result};
+use crate::observe;
 use crate::store::check_input::Surroundings;
 use crate::store::running::SourceRow;
 use crate::store::{Durability, Store, checkpoint, data_version, relations, running, violations};
@@ -224,8 +226,9 @@ impl Coordinator {
         let flushes = std::mem::take(&mut self.flushes);
         let barrier = Barrier { epoch: Epoch(self.epoch.0 + 1), align: !statements.is_empty() };
         self.epoch = barrier.epoch;
+        let started = Instant::now();
         match self.gather(barrier).await {
-            Ok(()) => self.commit(barrier, statements, flushes).await,
+            Ok(()) => self.commit(barrier, started, statements, flushes).await,
             Err(failure) => {
                 let lost = || Error::Recovering { detail: "An actor failed at the statement's barrier.".into() };
                 for waiting in statements {
@@ -269,12 +272,14 @@ impl Coordinator {
     async fn commit(
         &mut self,
         barrier: Barrier,
+        started: Instant,
         statements: Vec<Waiting>,
         flushes: Vec<oneshot::Sender<Result<Epoch>>>,
     ) {
         let now = clock::now_micros();
         let checkpoint = self.gathered.checkpoint(&mut self.topology, now);
         let states = checkpoint.states.clone();
+        let rows = checkpoint.emitted.iter().map(|emitted| emitted.offsets.len() as u64).sum();
         let moment = Moment { epoch: barrier.epoch, now, surroundings: self.surroundings(now) };
         let asked: Vec<(Statement, Arc<Claim>)> =
             statements.iter().map(|waiting| (waiting.statement.clone(), Arc::clone(&waiting.claim))).collect();
@@ -301,6 +306,8 @@ impl Coordinator {
         match written {
             Ok(committed) => {
                 self.recoveries = 0;
+                histogram!(observe::CHECKPOINT_SECONDS).record(started.elapsed().as_secs_f64());
+                counter!(observe::ROWS).increment(rows);
                 for (fragment, split, state) in &states {
                     self.topology.committed(*fragment, split, *state);
                 }
@@ -333,7 +340,7 @@ impl Coordinator {
     /// Brings the actors in line with what was committed, then answers.
     async fn after_commit(&mut self, barrier: Barrier, statements: Vec<Waiting>, committed: Committed) {
         if let Some(rows) = committed.rows
-            && let Err(error) = self.reconcile(rows).await
+            && let Err(error) = self.reconcile(rows)
         {
             error!(%error, detail = error.detail(), "the actors could not be changed after a commit");
             self.recover_until_it_works("its actors could not be changed").await;
@@ -359,8 +366,8 @@ impl Coordinator {
         debug!(epoch = %barrier.epoch, "checkpoint");
     }
 
-    async fn reconcile(&mut self, rows: Vec<SourceRow>) -> Result<()> {
-        compile_views(&rows, &mut self.branches).await;
+    fn reconcile(&mut self, rows: Vec<SourceRow>) -> Result<()> {
+        compile_views(&rows, &mut self.branches);
         self.topology.reconcile(rows, &self.branches, build_connector)
     }
 
@@ -442,9 +449,10 @@ impl Coordinator {
                 Ok((running::epoch(tx)?, running::sources(tx)?))
             })
             .await?;
+        counter!(observe::RECOVERIES).increment(1);
         info!(%epoch, sources = rows.len(), reason, "building actors from the last checkpoint");
         self.epoch = epoch;
-        self.reconcile(rows).await
+        self.reconcile(rows)
     }
 
     /// A last checkpoint, and every statement that still waits is told.

@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use datafusion::sql::sqlparser::ast::{Query, Statement as SqlStatement};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::error;
@@ -34,6 +35,7 @@ use tracing::error;
 use crate::backfill::id::{Epoch, JobId, RescaleId};
 use crate::backfill::target::Target;
 use crate::clock;
+use crate::command;
 use crate::engine::{CreateSource, CreateView, Engine, RateLimit, Rescale, Rescaled};
 use crate::error::{Error, Result, nearest};
 use crate::store::relations::RelationKind;
@@ -115,7 +117,7 @@ impl Embedded {
     /// Plans a view's query and asks the connectors of its sources for their splits.
     async fn prepare_view(&self, request: &CreateView) -> Result<Statement> {
         let rows = self.store.snapshot()?.with(|connection| running::sources(connection))?;
-        let plan = view::plan(&view::parse(&request.query)?, &schemas(&rows)).await?;
+        let plan = view::plan(&parse_query(&request.query)?, &schemas(&rows))?;
         for (name, _) in &plan.columns {
             if crate::store::view_rows::RESERVED.contains(&name.to_lowercase().as_str()) {
                 return Err(Error::Semantics {
@@ -247,6 +249,17 @@ fn set_view_parallelism(tx: &rusqlite::Connection, view: &str, target: Target) -
     Ok(())
 }
 
+/// The SELECT of a view, from its text.
+fn parse_query(text: &str) -> Result<Query> {
+    match command::parse(text)?.into_iter().next().map(|parsed| parsed.statement) {
+        Some(command::ast::Statement::Query(query)) => match *query {
+            SqlStatement::Query(query) => Ok(*query),
+            _ => Err(Error::Internal(format!("a view's query is no SELECT: {text}"))),
+        },
+        _ => Err(Error::Internal(format!("a view's query is no query: {text}"))),
+    }
+}
+
 /// The Arrow schemas of sources, by name.
 fn schemas(rows: &[SourceRow]) -> BTreeMap<String, datafusion::arrow::datatypes::SchemaRef> {
     rows.iter().filter_map(|row| Some((row.name.clone(), columns::schema(&row.columns).ok()?))).collect()
@@ -267,7 +280,7 @@ fn build_connector(row: &SourceRow) -> Result<Arc<dyn Connector>> {
 }
 
 /// Compiles the queries of views that aren't yet, and forgets those of views that are gone.
-async fn compile_views(rows: &[SourceRow], branches: &mut Branches) {
+fn compile_views(rows: &[SourceRow], branches: &mut Branches) {
     let scans: Vec<(&SourceRow, &ScanRow)> =
         rows.iter().flat_map(|row| row.scans.iter().map(move |scan| (row, scan))).collect();
     branches.retain(|(job, source), _| scans.iter().any(|(row, scan)| scan.job == *job && row.id == *source));
@@ -276,11 +289,7 @@ async fn compile_views(rows: &[SourceRow], branches: &mut Branches) {
         if branches.contains_key(&(scan.job, row.id)) {
             continue;
         }
-        let plan = match view::parse(&scan.query) {
-            Ok(query) => view::plan(&query, &schemas).await,
-            Err(error) => Err(error),
-        };
-        match plan {
+        match parse_query(&scan.query).and_then(|query| view::plan(&query, &schemas)) {
             Ok(plan) => add_branches(rows, scan.job, plan, branches),
             Err(error) => error!(view = scan.job_name, %error, "a view's query can't be planned; the view rests"),
         }

@@ -188,7 +188,7 @@ impl ScanActor {
             return Ok(());
         }
         for branch in self.branches.iter() {
-            let output = branch.evaluate(&rows).map_err(|error| Failure::Other(error.to_string()))?;
+            let output = branch.evaluate(&rows);
             for (row, error) in output.failed {
                 let text = format!("evaluating a view over the row at offset {}", offsets[row]);
                 self.epoch_work.bad_rows.push((chunk.split.clone(), BadRow { offset: offsets[row], error, text }));
@@ -198,7 +198,7 @@ impl ScanActor {
                     job: self.job,
                     source: self.source,
                     split: chunk.split.clone(),
-                    offsets: output.origins.iter().map(|row| offsets[*row as usize]).collect(),
+                    offsets: kept_offsets(&offsets, output.kept.as_ref()),
                     rows: output.rows,
                 });
             }
@@ -297,9 +297,16 @@ fn select(chunk: &Chunk, kept: Option<BooleanArray>) -> Result<(RecordBatch, Vec
     match kept {
         Some(kept) if kept.false_count() > 0 => {
             let rows = filter_record_batch(&chunk.rows, &kept).map_err(|error| Failure::Other(error.to_string()))?;
-            let offsets = chunk.offsets.iter().zip(kept.values()).filter(|(_, kept)| *kept).map(|(at, _)| *at);
-            Ok((rows, offsets.collect()))
+            Ok((rows, kept_offsets(&chunk.offsets, Some(&kept))))
         }
         _ => Ok((chunk.rows.clone(), chunk.offsets.to_vec())),
+    }
+}
+
+/// The offsets of the rows that are kept (`None`: all).
+fn kept_offsets(offsets: &[Offset], kept: Option<&BooleanArray>) -> Vec<Offset> {
+    match kept {
+        None => offsets.to_vec(),
+        Some(kept) => offsets.iter().zip(kept.values()).filter(|(_, kept)| *kept).map(|(at, _)| *at).collect(),
     }
 }
