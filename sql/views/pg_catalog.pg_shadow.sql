@@ -1,0 +1,14 @@
+-- pg_catalog.pg_shadow (oid 12005): Users. Passwords are not shown.
+--
+-- usename name
+-- usesysid oid
+-- usecreatedb bool
+-- usesuper bool
+-- userepl bool
+-- usebypassrls bool
+-- passwd text
+-- valuntil timestamptz
+-- useconfig text[]
+SELECT name AS usename, id AS usesysid, superuser AS usecreatedb, superuser AS usesuper, 0 AS userepl,
+  superuser AS usebypassrls, NULL AS passwd, NULL AS valuntil, NULL AS useconfig
+FROM main.users

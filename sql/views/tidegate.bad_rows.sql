@@ -1,0 +1,12 @@
+-- tidegate.bad_rows (oid 15108): Rows of a source that don't fit its columns. They never stop a split.
+--
+-- source_id int4: Id of the source.
+-- source_name text: Its name.
+-- split_id text: The split.
+-- offset int8: Where in the split.
+-- error text: Why it doesn't fit.
+-- text text: What was read, cut to 8 KiB.
+-- at timestamptz: When it was read.
+SELECT b.source_id AS source_id, r.name AS source_name, b.split_id AS split_id, b."offset" AS "offset", b.error AS error, b.text AS text, b.at AS at
+FROM main.bad_rows b
+LEFT JOIN main.relations r ON r.id = b.source_id

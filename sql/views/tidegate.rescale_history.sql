@@ -1,0 +1,22 @@
+-- tidegate.rescale_history (oid 15106): Every decision about a rescale: committed, refused or cancelled.
+--
+-- rescale_id int8: Its id.
+-- source_name text: The source.
+-- statement text: The statement as it was given.
+-- policy text: The rule that was checked: forwarding, all_finished or stage_aware.
+-- from_parallelism int4: Actors before.
+-- to_parallelism int4: Actors that were asked for.
+-- decision text: committed, refused or cancelled.
+-- moved_splits int4: Splits that changed actors. NULL unless committed.
+-- offending jsonb: The splits that stood in the way, with their states; an empty array when none did.
+-- requested_by text: Who asked for it.
+-- application_name text: With which program.
+-- requested_at timestamptz: When it was asked for.
+-- decided_at timestamptz: When it was decided.
+-- epoch int8: The checkpoint at which it was decided.
+-- sqlstate text: The error's code when refused.
+-- previous_assignment jsonb: The assignment before it, by actor: enough to roll back by hand.
+SELECT id AS rescale_id, source_name, statement, policy, from_parallelism, to_parallelism, decision, moved_splits, offending_json AS offending,
+  requested_by, application_name, requested_at, decided_at, epoch, sqlstate, previous_assignment_json AS previous_assignment
+FROM main.rescales
+WHERE decision <> 'pending'

@@ -1,0 +1,73 @@
+//! `pg_settings` and `pg_stat_activity`: rows that the connection's host tells.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    ArrayRef, BooleanArray, Int32Array, RecordBatch, StringArray, TimestampMicrosecondArray, new_null_array,
+};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::error::Result as DfResult;
+
+use super::scope::{Activity, Scope, Setting};
+use super::{statics, types};
+
+/// The rows of `pg_settings`.
+pub fn settings(scope: &Scope) -> DfResult<RecordBatch> {
+    let rows = scope.host.settings();
+    let text =
+        |value: fn(&Setting) -> Option<&str>| -> ArrayRef { Arc::new(rows.iter().map(value).collect::<StringArray>()) };
+    batch("pg_settings", rows.len(), |column| {
+        Some(match column {
+            "name" => text(|row| Some(&row.name)),
+            "setting" => text(|row| Some(&row.value)),
+            "unit" => text(|row| row.unit.as_deref()),
+            "category" => text(|_| Some("Tidegate")),
+            "short_desc" => text(|row| Some(&row.short_desc)),
+            "context" => text(|row| Some(row.context)),
+            "vartype" => text(|row| Some(row.vartype)),
+            "source" => text(|row| Some(row.source)),
+            "boot_val" | "reset_val" => text(|row| Some(&row.reset_value)),
+            "pending_restart" => Arc::new(BooleanArray::from(vec![false; rows.len()])),
+            _ => return None,
+        })
+    })
+}
+
+/// The rows of `pg_stat_activity`.
+pub fn activity(scope: &Scope) -> DfResult<RecordBatch> {
+    let rows = scope.host.activity();
+    let text = |value: fn(&Activity) -> Option<&str>| -> ArrayRef {
+        Arc::new(rows.iter().map(value).collect::<StringArray>())
+    };
+    let instant = |value: fn(&Activity) -> Option<i64>| -> ArrayRef {
+        Arc::new(rows.iter().map(value).collect::<TimestampMicrosecondArray>().with_timezone(types::UTC))
+    };
+    batch("pg_stat_activity", rows.len(), |column| {
+        Some(match column {
+            "datid" => Arc::new(Int32Array::from(vec![1; rows.len()])),
+            "datname" => text(|_| Some(super::DATABASE)),
+            "pid" => Arc::new(rows.iter().map(|row| Some(row.pid)).collect::<Int32Array>()),
+            "usesysid" => Arc::new(Int32Array::from(vec![10; rows.len()])),
+            "usename" => text(|row| Some(&row.user)),
+            "application_name" => text(|row| Some(&row.application_name)),
+            "client_addr" => text(|row| row.client_addr.as_deref()),
+            "client_port" => Arc::new(rows.iter().map(|row| row.client_port).collect::<Int32Array>()),
+            "backend_start" => instant(|row| Some(row.backend_start)),
+            "query_start" | "xact_start" | "state_change" => instant(|row| row.query_start),
+            "state" => text(|row| Some(&row.state)),
+            "query" => text(|row| Some(&row.query)),
+            "backend_type" => text(|_| Some("client backend")),
+            _ => return None,
+        })
+    })
+}
+
+fn batch(name: &str, rows: usize, column: impl Fn(&str) -> Option<ArrayRef>) -> DfResult<RecordBatch> {
+    let schema: SchemaRef = statics::schema(name);
+    let columns = schema
+        .fields()
+        .iter()
+        .map(|field| column(field.name()).unwrap_or_else(|| new_null_array(field.data_type(), rows)))
+        .collect();
+    Ok(RecordBatch::try_new(schema, columns)?)
+}

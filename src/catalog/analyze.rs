@@ -1,0 +1,113 @@
+//! A string literal has no type of its own: it takes that of what it is compared with.
+//!
+//! PostgreSQL: `oid = '1259'` compares oids. DataFusion: the oid would be compared as text, which is slow, hides the
+//! comparison from SQLite and finds nothing for `'01259'`. Blocked by: DataFusion types every literal when it is
+//! parsed. Remove when: it has a type for literals that are not typed yet.
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::error::Result as DfResult;
+use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Between, BinaryExpr, Expr, ExprSchemable as _, LogicalPlan, Operator};
+use datafusion::optimizer::AnalyzerRule;
+
+use super::types;
+use crate::error::Error;
+
+/// See the module.
+#[derive(Debug)]
+pub struct TypeLiterals;
+
+impl AnalyzerRule for TypeLiterals {
+    fn name(&self) -> &'static str {
+        "type_literals"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> DfResult<LogicalPlan> {
+        plan.transform_up_with_subqueries(|plan| {
+            let mut schema = merge_schema(&plan.inputs());
+            if let LogicalPlan::TableScan(scan) = &plan {
+                schema.merge(&scan.projected_schema);
+            }
+            plan.map_expressions(|expr| expr.transform_up(|expr| type_literals(expr, &schema)))
+        })
+        .map(|plan| plan.data)
+    }
+}
+
+fn type_literals(expr: Expr, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
+    Ok(match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(op) => {
+            let (left, right) = match (untyped(&left), untyped(&right)) {
+                (false, true) => {
+                    let right = typed(*right, &left, schema)?;
+                    (left, Box::new(right))
+                }
+                (true, false) => (Box::new(typed(*left, &right, schema)?), right),
+                _ => (left, right),
+            };
+            Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right }))
+        }
+        Expr::InList(InList { expr, list, negated }) => {
+            let list = list.into_iter().map(|item| typed(item, &expr, schema)).collect::<DfResult<_>>()?;
+            Transformed::yes(Expr::InList(InList { expr, list, negated }))
+        }
+        Expr::Between(Between { expr, negated, low, high }) => {
+            let low = Box::new(typed(*low, &expr, schema)?);
+            let high = Box::new(typed(*high, &expr, schema)?);
+            Transformed::yes(Expr::Between(Between { expr, negated, low, high }))
+        }
+        other => Transformed::no(other),
+    })
+}
+
+fn is_comparison(op: Operator) -> bool {
+    op.supports_propagation() || matches!(op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom | Operator::NotEq)
+}
+
+fn untyped(expr: &Expr) -> bool {
+    matches!(expr, Expr::Literal(ScalarValue::Utf8(Some(_)), _))
+}
+
+/// A literal as a value of the other side's type. Whatever isn't a string literal stays as it is.
+fn typed(literal: Expr, other: &Expr, schema: &DFSchema) -> DfResult<Expr> {
+    let Expr::Literal(ScalarValue::Utf8(Some(text)), metadata) = literal else { return Ok(literal) };
+    // A column of an outer query, or something that isn't well typed: the planner has its say later.
+    let Ok(data_type) = other.get_type(schema) else {
+        return Ok(Expr::Literal(ScalarValue::Utf8(Some(text)), metadata));
+    };
+    let value = match &data_type {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => ScalarValue::Utf8(Some(text)),
+        DataType::List(_) => list(&text, &data_type).ok_or_else(|| invalid(&text, &data_type))?,
+        _ => ScalarValue::Utf8(Some(text.trim().to_owned()))
+            .cast_to(&data_type)
+            .map_err(|_| invalid(&text, &data_type))?,
+    };
+    Ok(Expr::Literal(value, metadata))
+}
+
+/// An array from its text form, `{a,b}`, without nested arrays.
+fn list(text: &str, data_type: &DataType) -> Option<ScalarValue> {
+    let DataType::List(field) = data_type else { return None };
+    let inner = text.trim().strip_prefix('{')?.strip_suffix('}')?;
+    let items = inner
+        .split(',')
+        .map(str::trim)
+        .filter(|item| !item.is_empty())
+        .map(|item| ScalarValue::Utf8(Some(item.trim_matches('"').to_owned())).cast_to(field.data_type()).ok())
+        .collect::<Option<Vec<_>>>()?;
+    Some(ScalarValue::List(ScalarValue::new_list_nullable(&items, field.data_type())))
+}
+
+fn invalid(text: &str, data_type: &DataType) -> Error {
+    let field = datafusion::arrow::datatypes::Field::new("", data_type.clone(), true);
+    let name = types::by_name(types::name_of(&field)).map_or("unknown", |pg_type| pg_type.sql);
+    let sqlstate = match data_type {
+        DataType::Timestamp(..) | DataType::Date32 | DataType::Time64(_) | DataType::Interval(_) => "22007",
+        _ => "22P02",
+    };
+    Error::Data { sqlstate, message: format!("invalid input syntax for type {name}: \"{text}\"") }
+}

@@ -1,0 +1,281 @@
+//! Names to oids and back: regclass and its kin, and what is visible without a schema.
+
+use datafusion::common::ScalarValue;
+use rusqlite::{OptionalExtension as _, params};
+
+use super::super::scope::Scope;
+use super::super::store_error;
+use super::{Call, Definition, Value, describe, invalid, signatures, stable, text};
+use crate::error::{Error, Result};
+
+/// The types whose values are oids, written as names.
+pub const REG_TYPES: &[&str] = &["regclass", "regtype", "regproc", "regprocedure", "regnamespace", "regrole"];
+
+/// The function that takes a name, or an oid, to an oid: the cast to that type.
+pub fn oid_function(reg_type: &str) -> String {
+    format!("{reg_type}_in")
+}
+
+/// The function that takes an oid to a name: the cast from that type to text.
+pub fn text_function(reg_type: &str) -> String {
+    format!("{reg_type}_out")
+}
+
+pub const FUNCTIONS: &[Definition] = &[
+    stable("regclass_in", 1..=1, "regclass", |call| strict(call, relation_by_name, undefined_relation)),
+    stable("regtype_in", 1..=1, "regtype", |call| strict(call, type_by_name, |name| undefined("type", name))),
+    stable("regproc_in", 1..=1, "oid", |call| strict(call, function_by_name, |name| undefined("function", name))),
+    stable("regprocedure_in", 1..=1, "oid", |call| strict(call, function_by_name, |name| undefined("function", name))),
+    stable("regnamespace_in", 1..=1, "regnamespace", |call| {
+        strict(call, schema_by_name, |name| undefined("schema", name))
+    }),
+    stable("regrole_in", 1..=1, "regrole", |call| strict(call, role_by_name, |name| undefined("role", name))),
+    stable("oid_in", 1..=1, "oid", |call| strict(call, |_, name| Err(invalid_oid(name)), undefined_relation)),
+    stable("jsonb_in", 1..=1, "jsonb", |call| {
+        let Some(json) = call.text(0) else { return Ok(text(None::<String>)) };
+        match serde_json::from_str::<serde_json::Value>(&json) {
+            Ok(value) => Ok(text(Some(value.to_string()))),
+            Err(error) => Err(invalid("22P02", format!("invalid input syntax for type json: {error}"))),
+        }
+    }),
+    stable("to_regclass", 1..=1, "regclass", |call| lenient(call, relation_by_name)),
+    stable("to_regtype", 1..=1, "regtype", |call| lenient(call, type_by_name)),
+    stable("to_regproc", 1..=1, "oid", |call| lenient(call, function_by_name)),
+    stable("to_regnamespace", 1..=1, "regnamespace", |call| lenient(call, schema_by_name)),
+    stable("to_regrole", 1..=1, "regrole", |call| lenient(call, role_by_name)),
+    stable("regclass_out", 1..=1, "text", |call| {
+        out(call, |call, oid| {
+            let Some((schema, name)) = relation_name(call.scope, oid)? else { return Ok(None) };
+            let visible = relation_by_name(call, &quote(&name))? == Some(oid);
+            Ok(Some(if visible { quote(&name) } else { format!("{}.{}", quote(&schema), quote(&name)) }))
+        })
+    }),
+    stable("regtype_out", 1..=1, "text", |call| out(call, |_, oid| Ok(signatures::type_name(oid)))),
+    stable("regproc_out", 1..=1, "text", |call| out(call, |_, oid| Ok(signatures::function_name(oid)))),
+    stable("regprocedure_out", 1..=1, "text", |call| out(call, |_, oid| Ok(signatures::function_name(oid)))),
+    stable("regnamespace_out", 1..=1, "text", |call| {
+        out(call, |call, oid| describe::query_text(call, "SELECT name FROM temp.catalog_schemas WHERE oid = ?1", [oid]))
+    }),
+    stable("regrole_out", 1..=1, "text", |call| {
+        out(call, |call, oid| describe::query_text(call, "SELECT name FROM main.users WHERE id = ?1", [oid]))
+    }),
+    stable("pg_table_is_visible", 1..=1, "bool", |call| {
+        let Some(oid) = call.integer(0) else { return Ok(ScalarValue::Boolean(None)) };
+        let Some((_, name)) = relation_name(call.scope, oid)? else { return Ok(ScalarValue::Boolean(None)) };
+        Ok(ScalarValue::Boolean(Some(relation_by_name(call, &quote(&name))? == Some(oid))))
+    }),
+    // All of these live in pg_catalog or tidegate, which are always in the search path, and none has the name of another.
+    stable("pg_type_is_visible", 1..=1, "bool", visible),
+    stable("pg_function_is_visible", 1..=1, "bool", visible),
+    stable("pg_operator_is_visible", 1..=1, "bool", visible),
+    stable("pg_opclass_is_visible", 1..=1, "bool", visible),
+    stable("pg_opfamily_is_visible", 1..=1, "bool", visible),
+    stable("pg_collation_is_visible", 1..=1, "bool", visible),
+    stable("pg_conversion_is_visible", 1..=1, "bool", visible),
+    stable("pg_statistics_obj_is_visible", 1..=1, "bool", visible),
+    stable("pg_ts_config_is_visible", 1..=1, "bool", visible),
+    stable("pg_ts_dict_is_visible", 1..=1, "bool", visible),
+    stable("pg_ts_parser_is_visible", 1..=1, "bool", visible),
+    stable("pg_ts_template_is_visible", 1..=1, "bool", visible),
+];
+
+fn invalid_oid(name: &str) -> Error {
+    invalid("22P02", format!("invalid input syntax for type oid: \"{name}\""))
+}
+
+fn visible(call: &Call<'_>) -> Value {
+    Ok(ScalarValue::Boolean((!call.any_null()).then_some(true)))
+}
+
+fn undefined(kind: &str, name: &str) -> Error {
+    let sqlstate = match kind {
+        "schema" => "3F000",
+        "function" => "42883",
+        _ => "42704",
+    };
+    Error::Semantics { sqlstate, message: format!("{kind} \"{name}\" does not exist") }
+}
+
+fn undefined_relation(name: &str) -> Error {
+    Error::UndefinedRelation { kind: "relation", name: name.into(), nearest: None }
+}
+
+type ByName = fn(&Call<'_>, &str) -> Result<Option<i64>>;
+
+/// An oid from a name or an oid; a name that is unknown is an error.
+fn strict(call: &Call<'_>, by_name: ByName, undefined: fn(&str) -> Error) -> Value {
+    let oid = match call.text(0) {
+        None => None,
+        Some(name) => Some(match oid_in(call) {
+            Some(oid) => oid,
+            None => by_name(call, &name)?.ok_or_else(|| undefined(&name))?,
+        }),
+    };
+    oid_value(oid)
+}
+
+/// The same; a name that is unknown is NULL.
+fn lenient(call: &Call<'_>, by_name: ByName) -> Value {
+    let oid = match (call.text(0), oid_in(call)) {
+        (_, Some(oid)) => Some(oid),
+        (Some(name), None) => by_name(call, &name)?,
+        (None, None) => None,
+    };
+    oid_value(oid)
+}
+
+fn oid_in(call: &Call<'_>) -> Option<i64> {
+    call.integer(0).or_else(|| (call.text(0)? == "-").then_some(0))
+}
+
+/// Oids are unsigned; ours all fit int4.
+fn oid_value(oid: Option<i64>) -> Value {
+    let oid = oid
+        .map(i32::try_from)
+        .transpose()
+        .map_err(|_| invalid("22003", "value is out of range for type oid".into()))?;
+    Ok(ScalarValue::Int32(oid))
+}
+
+/// A name from an oid: `-` for 0, the number when nothing has it. Text stays as it is.
+fn out(call: &Call<'_>, name: fn(&Call<'_>, i64) -> Result<Option<String>>) -> Value {
+    Ok(match call.integer(0) {
+        None => text(call.text(0)),
+        Some(0) => text(Some("-")),
+        Some(oid) => text(Some(name(call, oid)?.unwrap_or_else(|| oid.to_string()))),
+    })
+}
+
+/// The relation that an argument names, by oid or by name.
+pub fn relation(call: &Call<'_>, index: usize) -> Result<Option<i64>> {
+    match (call.integer(index), call.text(index)) {
+        (Some(oid), _) => Ok(Some(oid)),
+        (None, Some(name)) => relation_by_name(call, &name),
+        (None, None) => Ok(None),
+    }
+}
+
+fn relation_by_name(call: &Call<'_>, name: &str) -> Result<Option<i64>> {
+    let parts = split(name)?;
+    let Some((name, qualifier)) = parts.split_last() else { return Ok(None) };
+    let path = match qualifier.last() {
+        Some(schema) => vec![schema.clone()],
+        None => call.scope.search_path(),
+    };
+    call.scope.read(|connection| {
+        let mut statement = connection
+            .prepare_cached(
+                "SELECT r.oid FROM temp.catalog_schemas n JOIN \"base.relations\" r ON r.namespace = n.oid
+                 WHERE n.name = ?1 AND r.name = ?2",
+            )
+            .map_err(failed)?;
+        for schema in path {
+            let oid = statement.query_row(params![schema, name], |row| row.get(0)).optional().map_err(failed)?;
+            if oid.is_some() {
+                return Ok(oid);
+            }
+        }
+        Ok(None)
+    })
+}
+
+fn relation_name(scope: &Scope, oid: i64) -> Result<Option<(String, String)>> {
+    scope.read(|connection| {
+        connection
+            .prepare_cached(
+                "SELECT n.name, r.name FROM \"base.relations\" r JOIN temp.catalog_schemas n ON n.oid = r.namespace
+                 WHERE r.oid = ?1",
+            )
+            .and_then(|mut statement| statement.query_row([oid], |row| Ok((row.get(0)?, row.get(1)?))).optional())
+            .map_err(failed)
+    })
+}
+
+fn type_by_name(_: &Call<'_>, name: &str) -> Result<Option<i64>> {
+    Ok(signatures::type_oid(name.strip_prefix("pg_catalog.").unwrap_or(name)))
+}
+
+fn function_by_name(_: &Call<'_>, name: &str) -> Result<Option<i64>> {
+    let name = name.split('(').next().unwrap_or(name);
+    let parts = split(name)?;
+    Ok(parts.last().and_then(|name| signatures::function_oid(name)))
+}
+
+fn schema_by_name(call: &Call<'_>, name: &str) -> Result<Option<i64>> {
+    oid_of(call, "SELECT CAST(oid AS TEXT) FROM temp.catalog_schemas WHERE name = ?1", name)
+}
+
+fn role_by_name(call: &Call<'_>, name: &str) -> Result<Option<i64>> {
+    oid_of(call, "SELECT CAST(id AS TEXT) FROM main.users WHERE name = ?1", name)
+}
+
+fn oid_of(call: &Call<'_>, sql: &str, name: &str) -> Result<Option<i64>> {
+    let parts = split(name)?;
+    let Some(name) = parts.last() else { return Ok(None) };
+    Ok(describe::query_text(call, sql, [name])?.and_then(|oid| oid.parse().ok()))
+}
+
+fn failed(source: rusqlite::Error) -> Error {
+    store_error("look up a name", source)
+}
+
+/// The parts of a qualified name. Unquoted parts are in lower case.
+fn split(name: &str) -> Result<Vec<String>> {
+    let malformed = || invalid("42602", "invalid name syntax".into());
+    let mut parts = Vec::new();
+    let mut rest = name.trim();
+    loop {
+        if let Some(quoted) = rest.strip_prefix('"') {
+            let mut part = String::new();
+            let mut chars = quoted.char_indices().peekable();
+            let end = loop {
+                match chars.next() {
+                    None => return Err(malformed()),
+                    Some((index, '"')) => {
+                        if chars.next_if(|(_, c)| *c == '"').is_none() {
+                            break index + 1;
+                        }
+                        part.push('"');
+                    }
+                    Some((_, c)) => part.push(c),
+                }
+            };
+            parts.push(part);
+            rest = &quoted[end..];
+        } else {
+            let end = rest.find('.').unwrap_or(rest.len());
+            let part = rest[..end].trim();
+            if part.is_empty() {
+                return Err(malformed());
+            }
+            parts.push(part.to_lowercase());
+            rest = &rest[end..];
+        }
+        match rest.strip_prefix('.') {
+            Some(more) => rest = more,
+            None if rest.is_empty() => return Ok(parts),
+            None => return Err(malformed()),
+        }
+    }
+}
+
+/// A name as it must be written in SQL.
+pub fn quote(name: &str) -> String {
+    let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '$');
+    if plain { name.into() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_split_as_postgresql_splits_them() {
+        assert_eq!(split("Public.\"A \"\"b\"").unwrap(), ["public", "A \"b"]);
+        assert_eq!(split("t").unwrap(), ["t"]);
+        for broken in ["", "a.", "\"a", "\"a\"b"] {
+            assert!(split(broken).is_err(), "{broken}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Functions about the session and the server.
+
+use datafusion::common::ScalarValue;
+
+use super::super::DATABASE;
+use super::super::connection::STARTED_AT;
+use super::super::types::UTC;
+use super::{Call, Definition, Value, stable, text, volatile};
+use crate::clock::now_micros;
+use crate::error::Error;
+
+pub const FUNCTIONS: &[Definition] = &[
+    stable("version", 0..=0, "text", |_| {
+        Ok(text(Some(format!(
+            "PostgreSQL 15.0 (Tidegate {}) on {}-{}",
+            env!("CARGO_PKG_VERSION"),
+            std::env::consts::ARCH,
+            std::env::consts::OS
+        ))))
+    }),
+    stable("current_database", 0..=0, "name", |_| Ok(text(Some(DATABASE)))),
+    stable("current_catalog", 0..=0, "name", |_| Ok(text(Some(DATABASE)))),
+    stable("current_schema", 0..=0, "name", |call| Ok(text(call.scope.search_path().into_iter().next()))),
+    stable("current_schemas", 1..=1, "name[]", current_schemas),
+    stable("current_user", 0..=0, "name", user),
+    stable("session_user", 0..=0, "name", user),
+    stable("current_role", 0..=0, "name", user),
+    stable("user", 0..=0, "name", user),
+    stable("pg_backend_pid", 0..=0, "int4", |call| Ok(ScalarValue::Int32(Some(call.scope.pid)))),
+    stable("current_setting", 1..=2, "text", current_setting),
+    volatile("set_config", 3..=3, "text", |call| {
+        let name = call.text(0).unwrap_or_default();
+        Ok(text(Some(call.scope.host.set(&name, &call.text(1).unwrap_or_default())?)))
+    }),
+    stable("pg_postmaster_start_time", 0..=0, "timestamptz", started),
+    stable("pg_conf_load_time", 0..=0, "timestamptz", started),
+    stable("pg_is_in_recovery", 0..=0, "bool", |_| Ok(ScalarValue::Boolean(Some(false)))),
+    stable("pg_is_wal_replay_paused", 0..=0, "bool", |_| Ok(ScalarValue::Boolean(Some(false)))),
+    stable("txid_current", 0..=0, "int8", epoch),
+    stable("pg_current_xact_id", 0..=0, "int8", epoch),
+    stable("txid_current_if_assigned", 0..=0, "int8", |_| Ok(ScalarValue::Int64(None))),
+    stable("pg_client_encoding", 0..=0, "name", |_| Ok(text(Some("UTF8")))),
+    stable("getdatabaseencoding", 0..=0, "name", |_| Ok(text(Some("UTF8")))),
+    stable("pg_encoding_to_char", 1..=1, "name", |call| {
+        Ok(text(call.integer(0).map(|encoding| match encoding {
+            0 => "SQL_ASCII",
+            6 => "UTF8",
+            _ => "",
+        })))
+    }),
+    stable("pg_char_to_encoding", 1..=1, "int4", |call| {
+        Ok(ScalarValue::Int32(call.text(0).map(|name| match name.to_uppercase().as_str() {
+            "UTF8" | "UTF-8" | "UNICODE" => 6,
+            "SQL_ASCII" => 0,
+            _ => -1,
+        })))
+    }),
+    stable("inet_server_addr", 0..=0, "inet", |call| Ok(text(call.scope.host.setting("listen_addresses")))),
+    stable("inet_server_port", 0..=0, "int4", |call| {
+        Ok(ScalarValue::Int32(call.scope.host.setting("port").and_then(|port| port.parse().ok())))
+    }),
+    stable("inet_client_addr", 0..=0, "inet", |call| Ok(text(own_activity(call).and_then(|row| row.client_addr)))),
+    stable("inet_client_port", 0..=0, "int4", |call| {
+        Ok(ScalarValue::Int32(own_activity(call).and_then(|row| row.client_port)))
+    }),
+    stable("pg_my_temp_schema", 0..=0, "oid", |_| Ok(ScalarValue::Int32(Some(0)))),
+    stable("pg_is_other_temp_schema", 1..=1, "bool", |_| Ok(ScalarValue::Boolean(Some(false)))),
+    volatile("pg_cancel_backend", 1..=1, "bool", |call| {
+        Ok(ScalarValue::Boolean(pid(call).map(|pid| call.scope.host.cancel(pid))))
+    }),
+    volatile("pg_terminate_backend", 1..=2, "bool", |call| {
+        Ok(ScalarValue::Boolean(pid(call).map(|pid| call.scope.host.terminate(pid))))
+    }),
+    stable("now", 0..=0, "timestamptz", now),
+    stable("transaction_timestamp", 0..=0, "timestamptz", now),
+    stable("statement_timestamp", 0..=0, "timestamptz", now),
+    stable("current_timestamp", 0..=1, "timestamptz", now),
+    stable("localtimestamp", 0..=1, "timestamp", |call| {
+        Ok(ScalarValue::TimestampMicrosecond(Some(call.scope.statement_at()), None))
+    }),
+    stable("current_date", 0..=0, "date", |call| {
+        let days = call.scope.statement_at().div_euclid(24 * 60 * 60 * 1_000_000);
+        Ok(ScalarValue::Date32(i32::try_from(days).ok()))
+    }),
+    volatile("clock_timestamp", 0..=0, "timestamptz", |_| {
+        Ok(ScalarValue::TimestampMicrosecond(Some(now_micros()), Some(UTC.into())))
+    }),
+    // There is nothing that two sessions could fight over: a lock is always free, and letting go of it works.
+    volatile("pg_advisory_unlock_all", 0..=0, "text", |_| Ok(text(Some("")))),
+];
+
+fn user(call: &Call<'_>) -> Value {
+    Ok(text(Some(&call.scope.user)))
+}
+
+fn pid(call: &Call<'_>) -> Option<i32> {
+    call.integer(0).and_then(|pid| i32::try_from(pid).ok())
+}
+
+fn own_activity(call: &Call<'_>) -> Option<super::super::scope::Activity> {
+    call.scope.host.activity().into_iter().find(|row| row.pid == call.scope.pid)
+}
+
+fn now(call: &Call<'_>) -> Value {
+    Ok(ScalarValue::TimestampMicrosecond(Some(call.scope.statement_at()), Some(UTC.into())))
+}
+
+fn started(_: &Call<'_>) -> Value {
+    Ok(ScalarValue::TimestampMicrosecond(Some(*STARTED_AT), Some(UTC.into())))
+}
+
+/// The last checkpoint is the transaction that a query sees.
+fn epoch(call: &Call<'_>) -> Value {
+    call.scope.read(|connection| {
+        connection
+            .query_row("SELECT epoch FROM main.meta", [], |row| row.get(0))
+            .map(|epoch| ScalarValue::Int64(Some(epoch)))
+            .map_err(|source| super::super::store_error("read the epoch", source))
+    })
+}
+
+fn current_schemas(call: &Call<'_>) -> Value {
+    let mut path = call.scope.search_path();
+    if call.boolean(0) != Some(true) {
+        path.retain(|schema| schema != "pg_catalog");
+    }
+    let values: Vec<_> = path.into_iter().map(|schema| text(Some(schema))).collect();
+    Ok(ScalarValue::List(ScalarValue::new_list_nullable(&values, &datafusion::arrow::datatypes::DataType::Utf8)))
+}
+
+fn current_setting(call: &Call<'_>) -> Value {
+    let Some(name) = call.text(0) else { return Ok(ScalarValue::Utf8(None)) };
+    match call.scope.host.setting(&name) {
+        Some(value) => Ok(text(Some(value))),
+        None if call.boolean(1) == Some(true) => Ok(ScalarValue::Utf8(None)),
+        None => Err(Error::UnknownSetting { name, nearest: None }),
+    }
+}

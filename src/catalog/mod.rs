@@ -1,0 +1,65 @@
+//! The SQL catalog: everything between SQLite and DataFusion.
+//!
+//! A virtual table is a file of `sql/views` ([`view`]); each reader connection gets them as temporary SQLite views
+//! ([`connection`]). [`table`] reads them for DataFusion with conditions and limits in SQLite's SQL, [`types`] keeps
+//! PostgreSQL's exact types up to the wire. A [`Session`] plans and runs the statements of one client connection:
+//! names are looked up along its search path in the snapshot that the statement reads ([`scope`]), what PostgreSQL
+//! writes otherwise than DataFusion is rewritten ([`rewrite`]), and [`functions`] adds PostgreSQL's functions.
+
+use datafusion::error::DataFusionError;
+
+use crate::error::Error;
+
+mod activity;
+mod analyze;
+mod batch;
+mod computed;
+mod connection;
+mod filter;
+mod functions;
+mod rescale;
+mod rewrite;
+pub mod scope;
+mod session;
+mod statics;
+pub mod table;
+mod table_functions;
+pub mod types;
+pub mod view;
+
+#[cfg(test)]
+mod tests;
+
+pub use connection::prepare_connection;
+pub use rewrite::output_name;
+pub use scope::{Activity, Host, Server, Setting};
+pub use session::{Catalog, Session};
+
+/// The only database.
+pub const DATABASE: &str = "dev";
+
+/// The schemas: name, oid and comment.
+pub const SCHEMAS: &[(&str, u32, &str)] = &[
+    ("pg_catalog", 11, "system catalog schema"),
+    ("public", 2200, "standard public schema"),
+    ("information_schema", 13207, "the catalog of the SQL standard"),
+    ("tidegate", 15001, "how far every backfill is, and whether a rescale is safe"),
+    ("rw_catalog", 15002, "the catalog that RisingWave's users know"),
+];
+
+/// Where an unqualified name is looked for, as long as search_path is not set.
+pub const SEARCH_PATH: &[&str] = &["public", "tidegate", "rw_catalog", "pg_catalog"];
+
+/// SQLite's error as ours.
+fn store_error(context: &'static str, source: rusqlite::Error) -> Error {
+    match source.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::OperationInterrupted) => Error::Canceled,
+        _ => Error::Store { context, source },
+    }
+}
+
+impl From<Error> for DataFusionError {
+    fn from(error: Error) -> Self {
+        Self::External(Box::new(error))
+    }
+}

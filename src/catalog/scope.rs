@@ -1,0 +1,207 @@
+//! What a client connection's queries share: who asks, its settings, and the snapshot that the statement reads.
+//!
+//! It travels in DataFusion's configuration, the one thing that scans and functions both get to see. The snapshot is
+//! behind a lock, so that a plan made once can be run again on a later snapshot.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
+use rusqlite::Connection;
+
+use crate::clock::now_micros;
+use crate::error::{Error, Result};
+use crate::store::Snapshot;
+
+/// What SQL functions and a few tables ask the connection that a statement came in on.
+pub trait Host: Send + Sync + fmt::Debug {
+    /// The value of a setting as SHOW prints it. `None`: there is no such setting.
+    fn setting(&self, name: &str) -> Option<String>;
+
+    /// Every setting: `pg_settings`.
+    fn settings(&self) -> Vec<Setting>;
+
+    /// Changes a setting for the session, as SET does; gives the value that it has then.
+    ///
+    /// # Errors
+    /// Those of SET.
+    fn set(&self, name: &str, value: &str) -> Result<String>;
+
+    /// Every client connection: `pg_stat_activity`.
+    fn activity(&self) -> Vec<Activity>;
+
+    /// Cancels what the connection runs. False: there is no such connection.
+    fn cancel(&self, pid: i32) -> bool;
+
+    /// Ends the connection. False: there is no such connection.
+    fn terminate(&self, pid: i32) -> bool;
+}
+
+/// A row of `pg_settings`.
+#[derive(Debug, Clone, Default)]
+pub struct Setting {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+    /// The value's unit.
+    pub unit: Option<String>,
+    /// What it does.
+    pub short_desc: String,
+    /// `user`: SET changes it; `internal`: nothing does.
+    pub context: &'static str,
+    /// `bool`, `string`, `integer`, `real` or `enum`.
+    pub vartype: &'static str,
+    /// `default` or `session`.
+    pub source: &'static str,
+    /// The value after RESET.
+    pub reset_value: String,
+}
+
+/// A row of `pg_stat_activity`.
+#[derive(Debug, Clone, Default)]
+pub struct Activity {
+    /// The connection's number.
+    pub pid: i32,
+    /// Its user.
+    pub user: String,
+    /// The program that it named.
+    pub application_name: String,
+    /// Where it comes from.
+    pub client_addr: Option<String>,
+    /// And from which port.
+    pub client_port: Option<i32>,
+    /// When it was made, in microseconds since 1970.
+    pub backend_start: i64,
+    /// When its statement began, in microseconds since 1970.
+    pub query_start: Option<i64>,
+    /// `active`, `idle` or `idle in transaction`.
+    pub state: String,
+    /// Its statement, or the last one.
+    pub query: String,
+}
+
+/// What the check of a rescale has to know of the server.
+#[derive(Debug, Clone, Copy)]
+pub struct Server {
+    /// Actors that there is room for: what adaptive targets resolve to.
+    pub available: u32,
+    /// Microseconds between two barriers.
+    pub barrier_interval: i64,
+}
+
+/// See the module.
+pub struct Scope {
+    /// The user.
+    pub user: String,
+    /// The connection's number.
+    pub pid: i32,
+    /// The connection's settings.
+    pub host: Arc<dyn Host>,
+    /// The server.
+    pub server: Server,
+    snapshot: RwLock<Option<Arc<Snapshot>>>,
+    /// When the snapshot was set: now() for the statement that reads it. Microseconds since 1970.
+    statement_at: AtomicI64,
+}
+
+impl fmt::Debug for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scope").field("user", &self.user).field("pid", &self.pid).finish_non_exhaustive()
+    }
+}
+
+impl Scope {
+    /// A scope that has no snapshot yet.
+    pub fn new(user: String, pid: i32, host: Arc<dyn Host>, server: Server) -> Self {
+        Self { user, pid, host, server, snapshot: RwLock::new(None), statement_at: AtomicI64::new(now_micros()) }
+    }
+
+    /// The scope of a query, from its configuration.
+    ///
+    /// # Errors
+    /// [`Error::Internal`]: the query was planned without one.
+    pub fn of(options: &ConfigOptions) -> Result<Arc<Self>> {
+        options
+            .extensions
+            .get::<ScopeExtension>()
+            .map(|extension| Arc::clone(&extension.0))
+            .ok_or_else(|| Error::Internal("a query without a session".into()))
+    }
+
+    /// When the statement began, in microseconds since 1970.
+    pub fn statement_at(&self) -> i64 {
+        self.statement_at.load(Ordering::Relaxed)
+    }
+
+    /// Replaces the snapshot that scans and functions read from now on.
+    pub fn set_snapshot(&self, snapshot: Option<Arc<Snapshot>>) {
+        *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = snapshot;
+        self.statement_at.store(now_micros(), Ordering::Relaxed);
+    }
+
+    /// The snapshot.
+    ///
+    /// # Errors
+    /// [`Error::Internal`]: there is none.
+    pub fn snapshot(&self) -> Result<Arc<Snapshot>> {
+        let snapshot = self.snapshot.read().unwrap_or_else(PoisonError::into_inner);
+        snapshot.clone().ok_or_else(|| Error::Internal("a query without a snapshot".into()))
+    }
+
+    /// Reads from the snapshot.
+    ///
+    /// # Errors
+    /// Those of `read`, and that there is no snapshot.
+    pub fn read<T>(&self, read: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        self.snapshot()?.with(read)
+    }
+
+    /// The schemas that an unqualified name is looked for in, in order.
+    pub fn search_path(&self) -> Vec<String> {
+        let default = || super::SEARCH_PATH.iter().map(|schema| (*schema).to_owned()).collect();
+        let Some(setting) = self.host.setting("search_path") else { return default() };
+        let mut path: Vec<String> = setting
+            .split(',')
+            .map(|name| name.trim().trim_matches('"').to_owned())
+            .filter(|name| !name.is_empty() && name != "$user")
+            .collect();
+        // Always searched, as in PostgreSQL.
+        if !path.iter().any(|name| name == "pg_catalog") {
+            path.push("pg_catalog".into());
+        }
+        path
+    }
+}
+
+/// The scope in DataFusion's configuration.
+#[derive(Debug, Clone)]
+pub struct ScopeExtension(pub Arc<Scope>);
+
+impl ConfigExtension for ScopeExtension {
+    const PREFIX: &'static str = "tidegate";
+}
+
+impl ExtensionOptions for ScopeExtension {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn cloned(&self) -> Box<dyn ExtensionOptions> {
+        Box::new(self.clone())
+    }
+
+    fn set(&mut self, key: &str, _: &str) -> datafusion::error::Result<()> {
+        datafusion::common::config_err!("tidegate.{key} is no option of DataFusion")
+    }
+
+    fn entries(&self) -> Vec<ConfigEntry> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,192 @@
+//! PostgreSQL's types: how each is stored in SQLite, held in Arrow and named on the wire.
+//!
+//! Arrow has fewer types than PostgreSQL, so a field carries the exact one in its metadata under [`TYPE_KEY`]. The
+//! keys of `arrow_pg` are written too where it has one, since its encoder and `datafusion-pg-catalog` look at them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+use datafusion::arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
+use postgres_types::Type;
+
+/// Metadata key of a field's exact type: a name of this module's table, such as `jsonb` or `name`.
+pub const TYPE_KEY: &str = "pg.type";
+
+/// The time zone of every timestamptz column.
+pub const UTC: &str = "+00:00";
+
+/// One type, with the facts that `pg_attribute` repeats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PgType {
+    /// The name in headers of view files and in `main.columns`: `int8`, `text[]`.
+    pub name: &'static str,
+    /// `pg_type.typname`: `int8`, `_text`.
+    pub typname: &'static str,
+    /// `pg_type.oid`.
+    pub oid: u32,
+    /// Length in bytes; -1: varies.
+    pub len: i16,
+    /// Passed by value.
+    pub byval: bool,
+    /// `pg_type.typalign`.
+    pub align: &'static str,
+    /// `pg_type.typstorage`.
+    pub storage: &'static str,
+    /// `pg_type.typcollation`.
+    pub collation: u32,
+    /// The name in SQL's words: `bigint`.
+    pub sql: &'static str,
+}
+
+impl PgType {
+    /// An array.
+    pub fn is_array(&self) -> bool {
+        self.name.ends_with("[]")
+    }
+
+    /// The Arrow type that holds its values.
+    pub fn arrow(&self) -> DataType {
+        if let Some(element) = self.name.strip_suffix("[]").and_then(by_name) {
+            return DataType::List(Arc::new(Field::new_list_field(element.arrow(), true)));
+        }
+        match self.name {
+            "bool" => DataType::Boolean,
+            "int2" => DataType::Int16,
+            "int4" | "oid" | "regclass" | "regtype" | "regnamespace" | "regrole" => DataType::Int32,
+            "int8" => DataType::Int64,
+            "float4" => DataType::Float32,
+            "float8" => DataType::Float64,
+            "date" => DataType::Date32,
+            "time" => DataType::Time64(TimeUnit::Microsecond),
+            "timestamp" => DataType::Timestamp(TimeUnit::Microsecond, None),
+            "timestamptz" => DataType::Timestamp(TimeUnit::Microsecond, Some(UTC.into())),
+            "interval" => DataType::Interval(IntervalUnit::MonthDayNano),
+            "numeric" => DataType::Decimal128(38, 10),
+            "bytea" => DataType::Binary,
+            "int2vector" => DataType::List(Arc::new(Field::new_list_field(DataType::Int16, true))),
+            "oidvector" => DataType::List(Arc::new(Field::new_list_field(DataType::Int32, true))),
+            _ => DataType::Utf8,
+        }
+    }
+
+    /// A nullable column of this type.
+    pub fn field(&self, name: &str) -> Field {
+        Field::new(name, self.arrow(), true).with_metadata(self.metadata())
+    }
+
+    /// What marks a field as exactly this type. Empty where Arrow's own type says it all.
+    pub fn metadata(&self) -> HashMap<String, String> {
+        let mut metadata = HashMap::new();
+        match self.name {
+            "bool" | "int2" | "int4" | "int8" | "float4" | "float8" | "text" | "date" | "time" | "timestamp"
+            | "timestamptz" | "interval" | "numeric" | "bytea" | "text[]" | "int4[]" => return metadata,
+            "oid" | "regclass" | "regtype" | "regnamespace" | "regrole" => {
+                metadata.insert(arrow_pg::datatypes::PG_OID_ALIAS_KEY.into(), self.name.into());
+            }
+            "char" => {
+                metadata.insert(arrow_pg::datatypes::PG_CHAR_KEY.into(), "char".into());
+            }
+            _ => {}
+        }
+        metadata.insert(TYPE_KEY.into(), self.name.into());
+        metadata
+    }
+}
+
+macro_rules! types {
+    ($($name:literal $typname:literal $oid:literal $len:literal $byval:literal $align:literal $storage:literal $collation:literal $sql:literal;)*) => {
+        &[$(PgType { name: $name, typname: $typname, oid: $oid, len: $len, byval: $byval, align: $align,
+            storage: $storage, collation: $collation, sql: $sql }),*]
+    };
+}
+
+/// Every type that a column here may have.
+#[rustfmt::skip]
+pub const TYPES: &[PgType] = types![
+    "bool"         "bool"         16   1  true  "c" "p" 0   "boolean";
+    "bytea"        "bytea"        17   -1 false "i" "x" 0   "bytea";
+    "char"         "char"         18   1  true  "c" "p" 0   "\"char\"";
+    "name"         "name"         19   64 false "c" "p" 950 "name";
+    "int8"         "int8"         20   8  true  "d" "p" 0   "bigint";
+    "int2"         "int2"         21   2  true  "s" "p" 0   "smallint";
+    "int2vector"   "int2vector"   22   -1 false "i" "p" 0   "int2vector";
+    "int4"         "int4"         23   4  true  "i" "p" 0   "integer";
+    "regproc"      "regproc"      24   4  true  "i" "p" 0   "regproc";
+    "text"         "text"         25   -1 false "i" "x" 100 "text";
+    "oid"          "oid"          26   4  true  "i" "p" 0   "oid";
+    "xid"          "xid"          28   4  true  "i" "p" 0   "xid";
+    "oidvector"    "oidvector"    30   -1 false "i" "p" 0   "oidvector";
+    "json"         "json"         114  -1 false "i" "x" 0   "json";
+    "pg_node_tree" "pg_node_tree" 194  -1 false "i" "x" 100 "pg_node_tree";
+    "float4"       "float4"       700  4  true  "i" "p" 0   "real";
+    "float8"       "float8"       701  8  true  "d" "p" 0   "double precision";
+    "inet"         "inet"         869  -1 false "i" "m" 0   "inet";
+    "varchar"      "varchar"      1043 -1 false "i" "x" 100 "character varying";
+    "date"         "date"         1082 4  true  "i" "p" 0   "date";
+    "time"         "time"         1083 8  true  "d" "p" 0   "time without time zone";
+    "timestamp"    "timestamp"    1114 8  true  "d" "p" 0   "timestamp without time zone";
+    "timestamptz"  "timestamptz"  1184 8  true  "d" "p" 0   "timestamp with time zone";
+    "interval"     "interval"     1186 16 false "d" "p" 0   "interval";
+    "numeric"      "numeric"      1700 -1 false "i" "m" 0   "numeric";
+    "regclass"     "regclass"     2205 4  true  "i" "p" 0   "regclass";
+    "regtype"      "regtype"      2206 4  true  "i" "p" 0   "regtype";
+    "regnamespace" "regnamespace" 4089 4  true  "i" "p" 0   "regnamespace";
+    "regrole"      "regrole"      4096 4  true  "i" "p" 0   "regrole";
+    "uuid"         "uuid"         2950 16 false "c" "p" 0   "uuid";
+    "jsonb"        "jsonb"        3802 -1 false "i" "x" 0   "jsonb";
+    "bool[]"       "_bool"        1000 -1 false "i" "x" 0   "boolean[]";
+    "name[]"       "_name"        1003 -1 false "i" "x" 950 "name[]";
+    "int2[]"       "_int2"        1005 -1 false "i" "x" 0   "smallint[]";
+    "int4[]"       "_int4"        1007 -1 false "i" "x" 0   "integer[]";
+    "text[]"       "_text"        1009 -1 false "i" "x" 100 "text[]";
+    "int8[]"       "_int8"        1016 -1 false "d" "x" 0   "bigint[]";
+    "float4[]"     "_float4"      1021 -1 false "i" "x" 0   "real[]";
+    "float8[]"     "_float8"      1022 -1 false "d" "x" 0   "double precision[]";
+    "oid[]"        "_oid"         1028 -1 false "i" "x" 0   "oid[]";
+];
+
+/// The type of that name, as headers of view files and `main.columns` have it.
+pub fn by_name(name: &str) -> Option<&'static PgType> {
+    static BY_NAME: LazyLock<HashMap<&'static str, &'static PgType>> =
+        LazyLock::new(|| TYPES.iter().map(|pg_type| (pg_type.name, pg_type)).collect());
+    BY_NAME.get(name).copied()
+}
+
+/// The type that a field is marked as, if it is.
+pub fn marked(field: &Field) -> Option<&'static PgType> {
+    let metadata = field.metadata();
+    metadata
+        .get(TYPE_KEY)
+        .or_else(|| metadata.get(arrow_pg::datatypes::PG_OID_ALIAS_KEY))
+        .map(String::as_str)
+        .or_else(|| metadata.contains_key(arrow_pg::datatypes::PG_CHAR_KEY).then_some("char"))
+        .and_then(by_name)
+}
+
+/// The type that a field has on the wire.
+pub fn wire_type(field: &Field) -> Type {
+    marked(field)
+        .and_then(|pg_type| Type::from_oid(pg_type.oid))
+        .unwrap_or_else(|| arrow_pg::datatypes::field_into_pg_type(&Arc::new(field.clone())).unwrap_or(Type::TEXT))
+}
+
+/// The name, as in [`TYPES`], of the type that an Arrow field is closest to.
+pub fn name_of(field: &Field) -> &'static str {
+    if let Some(pg_type) = marked(field) {
+        return pg_type.name;
+    }
+    let oid = wire_type(field).oid();
+    TYPES.iter().find(|pg_type| pg_type.oid == oid).map_or("text", |pg_type| pg_type.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_keeps_its_exact_type_up_to_the_wire() {
+        for pg_type in TYPES {
+            assert_eq!(wire_type(&pg_type.field("c")).oid(), pg_type.oid, "{}", pg_type.name);
+        }
+    }
+}
