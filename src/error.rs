@@ -23,6 +23,12 @@ pub enum Error {
         /// What would be right.
         hint: Option<String>,
     },
+    /// The text nests too deep, or strings too many operators together.
+    #[error("statement is too complex")]
+    StatementTooComplex {
+        /// Where it gets too deep, as a character index from 1.
+        position: usize,
+    },
     /// A statement that other systems have and Tidegate doesn't.
     #[error("{what} is not supported")]
     FeatureNotSupported {
@@ -54,6 +60,14 @@ pub enum Error {
     UndefinedFunction {
         /// The call, `name(types)`.
         call: String,
+    },
+    /// No type of that name.
+    #[error("type \"{name}\" does not exist")]
+    UndefinedType {
+        /// The name as written.
+        name: String,
+        /// A sentence that names those that exist.
+        supported: &'static str,
     },
     /// The name is taken.
     #[error("{kind} \"{name}\" already exists")]
@@ -303,6 +317,7 @@ impl Error {
     pub fn sqlstate(&self) -> &'static str {
         match self {
             Self::Syntax { .. } => "42601",
+            Self::StatementTooComplex { .. } => "54001",
             Self::FeatureNotSupported { .. } | Self::UnsupportedView { .. } => "0A000",
             Self::UndefinedRelation { .. } => "42P01",
             Self::UndefinedColumn { .. } => "42703",
@@ -311,7 +326,7 @@ impl Error {
             Self::WrongObjectType { .. } => "42809",
             Self::InvalidValue { .. } | Self::BackfillOrder { .. } => "22023",
             Self::UnknownOption { .. } | Self::MissingOption { .. } => "42601",
-            Self::UnknownSetting { .. } | Self::NoSuchRescale { .. } => "42704",
+            Self::UnknownSetting { .. } | Self::NoSuchRescale { .. } | Self::UndefinedType { .. } => "42704",
             Self::ReadOnlySetting { .. } => "55P02",
             Self::DependentObjects { .. } => "2BP01",
             Self::ObjectInUse { .. } => "55006",
@@ -338,9 +353,7 @@ impl Error {
             Self::ObjectInUse { since, .. } => Some(format!("Since {since}.")),
             Self::UnsafeRescale(refusal) => Some(refusal.detail.clone()),
             Self::NoSuchRescale { state, .. } => state.clone(),
-            Self::BarrierTimeout { limit, waiting_for, .. } => {
-                Some(format!("The limit is {limit}. {waiting_for}"))
-            }
+            Self::BarrierTimeout { limit, waiting_for, .. } => Some(format!("The limit is {limit}. {waiting_for}")),
             Self::SourceUnreachable { detail, .. }
             | Self::Recovering { detail }
             | Self::Query { detail, .. }
@@ -356,6 +369,9 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Syntax { hint, .. } => hint.clone(),
+            Self::StatementTooComplex { .. } => {
+                Some("Nest fewer brackets, or write IN (...) or = ANY (...) for a long chain of OR.".into())
+            }
             Self::FeatureNotSupported { hint, .. }
             | Self::WrongObjectType { hint, .. }
             | Self::BackfillOrder { hint, .. }
@@ -376,14 +392,16 @@ impl Error {
             Self::ObjectInUse { .. } => Some("Try again when SHOW JOBS no longer lists it.".into()),
             Self::UnsafeRescale(refusal) => Some(refusal.hint.clone()),
             Self::NoSuchRescale { .. } => Some("SELECT * FROM tidegate.pending_rescales lists what is pending.".into()),
-            Self::BarrierTimeout { setting, .. } => {
-                Some(format!("Raise it with SET {setting} = '60s', or look at tidegate.job_backfill_progress.blocked_by."))
-            }
+            Self::BarrierTimeout { setting, .. } => Some(format!(
+                "Raise it with SET {setting} = '60s', or look at tidegate.job_backfill_progress.blocked_by."
+            )),
             Self::InTransactionBlock { .. } => Some("Run it outside BEGIN ... COMMIT.".into()),
             Self::SourceUnreachable { .. } => Some("It resumes by itself once the connector can reach it.".into()),
-            Self::BadState { .. } => {
-                Some("SELECT * FROM tidegate.invariant_violations has the whole story; recreate the materialized view.".into())
-            }
+            Self::BadState { .. } => Some(
+                "SELECT * FROM tidegate.invariant_violations has the whole story; recreate the materialized view."
+                    .into(),
+            ),
+            Self::UndefinedType { supported, .. } => Some((*supported).into()),
             Self::Recovering { .. } => Some("Try again in a moment.".into()),
             Self::Internal(_) => Some("Please report this, with the server's log.".into()),
             _ => None,
@@ -394,6 +412,7 @@ impl Error {
     pub fn position(&self) -> Option<usize> {
         match self {
             Self::Syntax { position, .. } => *position,
+            Self::StatementTooComplex { position } => Some(*position),
             _ => None,
         }
     }

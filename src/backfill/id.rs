@@ -103,8 +103,8 @@ impl Serialize for Offset {
 impl<'de> Deserialize<'de> for Offset {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        text.parse().map(Offset).map_err(|_| {
-            serde::de::Error::custom(format_args!("offset {text:?} is not a signed 64-bit integer"))
-        })
+        text.parse()
+            .map(Offset)
+            .map_err(|_| serde::de::Error::custom(format_args!("offset {text:?} is not a signed 64-bit integer")))
     }
 }

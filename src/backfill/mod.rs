@@ -1,3 +1,4 @@
 //! The domain.
 pub mod id;
 pub mod state;
+pub mod target;

@@ -1,0 +1,156 @@
+//! `ALTER`, `DROP`, `CANCEL RESCALE`, and which kind of object they are about.
+
+use datafusion::sql::sqlparser::tokenizer::Token;
+
+use super::create::rate_limit;
+use super::cursor::{Cursor, Literal};
+use super::unsupported;
+use crate::backfill::target::Target;
+use crate::command::ast::{Alter, AlterAction, Command, Drop, ObjectKind, Rescale};
+use crate::error::{Error, Result};
+
+const ALTER: &str = "ALTER {SOURCE | MATERIALIZED VIEW} name SET {PARALLELISM | BACKFILL_PARALLELISM} {TO | =} \
+    {n | ADAPTIVE | DEFAULT | bounded(n) | ratio(r)} [DEFERRED], or SET {source_rate_limit | backfill_rate_limit} \
+    {TO | =} {n | DEFAULT}";
+const DROP: &str = "DROP {SOURCE | MATERIALIZED VIEW} [IF EXISTS] name, ... [CASCADE]";
+const CANCEL: &str = "CANCEL RESCALE id";
+const ACTIONS: [&str; 4] = ["PARALLELISM", "BACKFILL_PARALLELISM", "source_rate_limit", "backfill_rate_limit"];
+
+fn object_kind(cursor: &mut Cursor<'_>, statement: &'static str, form: &'static str) -> Result<ObjectKind> {
+    unsupported::check_object(cursor, statement)?;
+    cursor.form = Some(form);
+    match cursor.one_of(&["SOURCE", "MATERIALIZED"])? {
+        "SOURCE" => Ok(ObjectKind::Source),
+        _ => cursor.expect(&["VIEW"]).map(|()| ObjectKind::MaterializedView),
+    }
+}
+
+/// Starts with the word ALTER, and takes all that is left.
+pub(super) fn alter(cursor: &mut Cursor<'_>) -> Result<Alter> {
+    let from = cursor.index();
+    cursor.form = Some(ALTER);
+    cursor.expect(&["ALTER"])?;
+    let kind = object_kind(cursor, "ALTER", ALTER)?;
+    let name = cursor.relation()?;
+    refuse_other_action(cursor, kind)?;
+    cursor.expect(&["SET"])?;
+    refuse_other_set(cursor, kind)?;
+    let what = cursor.one_of(&ACTIONS)?;
+    if !cursor.accept_token(&Token::Eq) {
+        cursor.expect(&["TO"])?;
+    }
+    let action = match what {
+        "PARALLELISM" => AlterAction::Parallelism(rescale(cursor)?),
+        "BACKFILL_PARALLELISM" => AlterAction::BackfillParallelism(rescale(cursor)?),
+        "source_rate_limit" => AlterAction::SourceRateLimit(rate_limit(cursor, "source_rate_limit")?),
+        _ => AlterAction::BackfillRateLimit(rate_limit(cursor, "backfill_rate_limit")?),
+    };
+    cursor.expect_end()?;
+    let text = cursor.fragment.between(from, cursor.index()).to_owned();
+    Ok(Alter { kind, name, action, text })
+}
+
+fn rescale(cursor: &mut Cursor<'_>) -> Result<Rescale> {
+    let (target, target_text) = target(cursor)?;
+    let deferred = cursor.accept(&["DEFERRED"]);
+    if !deferred && !cursor.at_end() {
+        return Err(cursor.expected(&["DEFERRED"]));
+    }
+    Ok(Rescale { target, target_text, deferred })
+}
+
+/// `4`, `adaptive`, `bounded(4)`, or any of them in quotes. A `$n` gives the stand-in `adaptive`.
+fn target(cursor: &mut Cursor<'_>) -> Result<(Target, String)> {
+    let text = match cursor.accept_literal() {
+        Some(Literal::Parameter) => return Ok((Target::Adaptive, String::new())),
+        Some(Literal::Number(text) | Literal::String(text)) => text,
+        Some(Literal::Boolean(value)) => value.to_string(),
+        Some(Literal::Null) => "NULL".into(),
+        None if cursor.at(&["DEFERRED"]) => return Err(cursor.unexpected()),
+        None => {
+            let from = cursor.index();
+            if cursor.accept(&["DEFAULT"]) {
+                "DEFAULT".to_owned()
+            } else {
+                cursor.name()?;
+                let word = cursor.fragment.between(from, cursor.index()).to_owned();
+                match argument(cursor)? {
+                    None => word,
+                    Some(Literal::Parameter) => return Ok((Target::Adaptive, String::new())),
+                    Some(Literal::Number(text) | Literal::String(text)) => format!("{word}({text})"),
+                    Some(_) => return Err(cursor.unexpected()),
+                }
+            }
+        }
+    };
+    match Target::parse(&text) {
+        Ok(target) => Ok((target, text)),
+        Err(message) => Err(Error::Data { sqlstate: "22023", message }),
+    }
+}
+
+/// `(4)`, or nothing.
+fn argument(cursor: &mut Cursor<'_>) -> Result<Option<Literal>> {
+    if !cursor.accept_token(&Token::LParen) {
+        return Ok(None);
+    }
+    let literal = cursor.literal()?;
+    cursor.expect_token(&Token::RParen)?;
+    Ok(Some(literal))
+}
+
+fn refuse_other_action(cursor: &Cursor<'_>, kind: ObjectKind) -> Result<()> {
+    let upper = kind.to_string().to_uppercase();
+    let (words, hint) = match () {
+        () if cursor.at(&["RENAME"]) => ("RENAME", "DROP it, then CREATE it under the new name."),
+        () if cursor.at(&["ADD"]) => ("ADD", "DROP it, then CREATE it with the column."),
+        () if cursor.at(&["DROP"]) => ("DROP", "DROP it, then CREATE it without the column."),
+        () if cursor.at(&["ALTER"]) => ("ALTER", "DROP it, then CREATE it with the other column."),
+        () if cursor.at(&["OWNER"]) => ("OWNER TO", "Every object belongs to the server's first user."),
+        () if cursor.at(&["REFRESH"]) => ("REFRESH SCHEMA", "DROP it, then CREATE it with the new columns."),
+        () if cursor.at(&["CONNECTOR"]) => ("CONNECTOR", "DROP it, then CREATE it with the new options."),
+        () if cursor.at(&["FORMAT"]) => ("FORMAT", "FORMAT PLAIN ENCODE JSON is all there is."),
+        () if cursor.at(&["SWAP"]) => ("SWAP WITH", "DROP both, then CREATE them under the other names."),
+        () if cursor.at(&["RESET"]) => ("RESET", "To take a limit away, SET it to DEFAULT."),
+        () => return Ok(()),
+    };
+    Err(unsupported::error(&format!("ALTER {upper} ... {words}"), hint))
+}
+
+fn refuse_other_set(cursor: &Cursor<'_>, kind: ObjectKind) -> Result<()> {
+    let upper = kind.to_string().to_uppercase();
+    let (words, hint) = match () {
+        () if cursor.at(&["SCHEMA"]) => ("SET SCHEMA", "Sources and materialized views live in schema public."),
+        () if cursor.at(&["RESOURCE_GROUP"]) => ("SET RESOURCE_GROUP", "All actors run in one process."),
+        () if cursor.at(&["dml_rate_limit"]) || cursor.at(&["sink_rate_limit"]) => {
+            ("SET of that rate limit", "SET source_rate_limit or backfill_rate_limit.")
+        }
+        () => return Ok(()),
+    };
+    Err(unsupported::error(&format!("ALTER {upper} ... {words}"), hint))
+}
+
+/// After the word DROP.
+pub(super) fn drop(cursor: &mut Cursor<'_>) -> Result<Command> {
+    let kind = object_kind(cursor, "DROP", DROP)?;
+    let if_exists = cursor.accept(&["IF", "EXISTS"]);
+    let names = cursor.list(Cursor::relation)?;
+    let cascade = cursor.accept_one_of(&["CASCADE", "RESTRICT"]) == Some("CASCADE");
+    if !cursor.at_end() {
+        return Err(cursor.expected(&["CASCADE", "RESTRICT"]));
+    }
+    Ok(Command::Drop(Drop { kind, names, if_exists, cascade }))
+}
+
+/// After the word CANCEL.
+pub(super) fn cancel(cursor: &mut Cursor<'_>) -> Result<Command> {
+    cursor.form = Some(CANCEL);
+    if cursor.at(&["JOBS"]) || cursor.at(&["JOB"]) {
+        return Err(unsupported::error("CANCEL JOBS", "DROP MATERIALIZED VIEW name stops its backfill too."));
+    }
+    cursor.expect(&["RESCALE"])?;
+    let id =
+        cursor.integer("the id of a rescale", "a whole number, as tidegate.pending_rescales.rescale_id gives it")?;
+    cursor.expect_end()?;
+    Ok(Command::CancelRescale(id))
+}
