@@ -337,7 +337,10 @@ impl Error {
             Self::ShuttingDown => "57P01",
             Self::SourceUnreachable { .. } => "58000",
             Self::BadState { .. } => "XX001",
-            Self::Data { sqlstate, .. } | Self::Semantics { sqlstate, .. } | Self::Session { sqlstate, .. } | Self::Query { sqlstate, .. } => sqlstate,
+            Self::Data { sqlstate, .. }
+            | Self::Semantics { sqlstate, .. }
+            | Self::Session { sqlstate, .. }
+            | Self::Query { sqlstate, .. } => sqlstate,
             Self::DataDirectory { .. } | Self::Config { .. } => "F0000",
             Self::Store { source, .. } => store_sqlstate(source),
             Self::Recovering { .. } => "57P03",

@@ -4,3 +4,4 @@ pub mod backfill;
 pub mod command;
 pub mod engine;
 pub mod error;
+pub mod wire;
