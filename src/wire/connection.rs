@@ -1,7 +1,5 @@
 //! One connection, message by message.
 
-use std::sync::Arc;
-
 use bytes::BytesMut;
 use futures::{SinkExt as _, StreamExt as _};
 use pgwire::error::PgWireError;
@@ -14,7 +12,7 @@ use tokio_util::codec::Framed;
 use super::codec::Codec;
 use super::session::Session;
 use super::transaction::Status;
-use super::{Shared, errors, extended, simple, startup};
+use super::{errors, extended, simple};
 use crate::error::{Error, Result};
 
 /// The socket, with what is still to be sent.
@@ -90,22 +88,8 @@ impl Link {
     }
 }
 
-/// Serves one connection to its end. `full`: there are as many sessions as may be.
-pub(super) async fn run(
-    socket: TcpStream,
-    shared: Arc<Shared>,
-    shutdown: tokio_util::sync::CancellationToken,
-) -> Result<(), PgWireError> {
-    let mut link = Link::new(socket);
-    let Some(mut session) = startup::run(&mut link, &shared, &shutdown).await? else {
-        return Ok(());
-    };
-    let result = serve(&mut link, &mut session).await;
-    tracing::debug!(pid = session.pid(), ?result, "session ended");
-    result
-}
-
-async fn serve(link: &mut Link, session: &mut Session) -> Result<(), PgWireError> {
+/// Serves a session to its end.
+pub(super) async fn serve(link: &mut Link, session: &mut Session) -> Result<(), PgWireError> {
     // After an error in the extended protocol, all is ignored up to the next Sync.
     let mut skipping = false;
     loop {

@@ -26,12 +26,14 @@ pub use self::style::Style;
 use crate::error::{Error, Result};
 
 /// Key of an Arrow field's metadata that names its PostgreSQL type where the Arrow type alone doesn't tell it: `jsonb`,
-/// `json`, `name`, `uuid`, `varchar`, `bpchar`, `xid` or `int2vector`.
+/// `name`, `oid[]`, ...
 pub const PG_TYPE_KEY: &str = "pg.type";
 
 /// A column of a result.
 #[derive(Debug, Clone)]
 pub struct Column {
+    /// Its name.
+    pub name: String,
     /// Its Arrow field.
     pub field: FieldRef,
     /// Its PostgreSQL type.
@@ -40,12 +42,15 @@ pub struct Column {
     pub format: FieldFormat,
 }
 
-/// The columns of a result with this schema, in text format.
-pub fn columns(schema: &Schema) -> Result<Arc<[Column]>> {
+/// The columns of a result with this schema, in text format. `output_name` makes a field's name the one to show.
+pub fn columns<'a>(schema: &'a Schema, output_name: impl Fn(&'a str) -> &'a str) -> Result<Arc<[Column]>> {
     schema
         .fields()
         .iter()
-        .map(|field| Ok(Column { field: Arc::clone(field), pg_type: pg_type(field)?, format: FieldFormat::Text }))
+        .map(|field| {
+            let name = output_name(field.name()).to_owned();
+            Ok(Column { name, field: Arc::clone(field), pg_type: pg_type(field)?, format: FieldFormat::Text })
+        })
         .collect()
 }
 
@@ -78,7 +83,7 @@ pub fn row_description(columns: &[Column]) -> RowDescription {
         .iter()
         .map(|column| {
             FieldDescription::new(
-                column.field.name().clone(),
+                column.name.clone(),
                 0,
                 0,
                 column.pg_type.oid(),
@@ -94,10 +99,9 @@ pub fn row_description(columns: &[Column]) -> RowDescription {
 /// The PostgreSQL type of an Arrow field.
 pub fn pg_type(field: &FieldRef) -> Result<Type> {
     if let Some(named) = field.metadata().get(PG_TYPE_KEY).and_then(|name| named_type(name)) {
-        return Ok(match field.data_type() {
-            DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => array_of(&named),
-            _ => named,
-        });
+        // A name of a relation, type or function that is carried as text can't be sent as its number.
+        let as_text = is_alias(&named) && is_text(field.data_type());
+        return Ok(if as_text { Type::TEXT } else { named });
     }
     match field.data_type() {
         DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal256(..) => Ok(Type::NUMERIC),
@@ -111,7 +115,6 @@ pub fn pg_type(field: &FieldRef) -> Result<Type> {
         }
         DataType::Map(..) | DataType::Union(..) | DataType::RunEndEncoded(..) => Ok(Type::TEXT),
         _ => match arrow_pg::datatypes::field_into_pg_type(field) {
-            // A name of a relation, type or function that is carried as text can't be sent as its number.
             Ok(alias) if is_alias(&alias) && is_text(field.data_type()) => Ok(Type::TEXT),
             Ok(pg_type) => Ok(pg_type),
             Err(_) => Err(Error::FeatureNotSupported {
@@ -123,21 +126,36 @@ pub fn pg_type(field: &FieldRef) -> Result<Type> {
 }
 
 fn named_type(name: &str) -> Option<Type> {
+    if let Some(item) = name.strip_suffix("[]") {
+        return named_type(item).map(|item| array_of(&item));
+    }
     Some(match name {
+        "bool" => Type::BOOL,
+        "int2" => Type::INT2,
+        "int4" => Type::INT4,
+        "int8" => Type::INT8,
+        "float4" => Type::FLOAT4,
+        "float8" => Type::FLOAT8,
+        "numeric" => Type::NUMERIC,
+        "text" => Type::TEXT,
+        "bytea" => Type::BYTEA,
+        "date" => Type::DATE,
+        "timestamptz" => Type::TIMESTAMPTZ,
+        "interval" => Type::INTERVAL,
         "jsonb" => Type::JSONB,
         "json" => Type::JSON,
         "name" => Type::NAME,
         "uuid" => Type::UUID,
         "varchar" => Type::VARCHAR,
         "bpchar" => Type::BPCHAR,
+        "inet" => Type::INET,
         "xid" => Type::XID,
         "oid" => Type::OID,
         "char" => Type::CHAR,
         "int2vector" => Type::INT2_VECTOR,
         "oidvector" => Type::OID_VECTOR,
-        "interval" => Type::INTERVAL,
-        "timestamptz" => Type::TIMESTAMPTZ,
-        _ => return None,
+        "pg_node_tree" => Type::PG_NODE_TREE,
+        _ => return arrow_pg::datatypes::pg_type_for_alias_kind(name),
     })
 }
 

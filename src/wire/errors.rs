@@ -259,6 +259,11 @@ fn from_plan(text: String) -> Error {
         let message = format!("operator does not exist: {}", sql_names(operands.trim_start_matches("operation ")));
         return Error::Semantics { sqlstate: "42883", message };
     }
+    if let Some(rest) = text.split("Cannot coerce arithmetic expression ").nth(1) {
+        let operands = rest.split(" to valid types").next().unwrap_or(rest);
+        let message = format!("operator does not exist: {}", sql_names(operands));
+        return Error::Semantics { sqlstate: "42883", message };
+    }
     if text.contains("must appear in the GROUP BY clause") {
         let column = text.split('"').nth(1).unwrap_or("?");
         let message =

@@ -74,7 +74,7 @@ impl Session {
             }
             Outcome::Rows { rows, tag, notices } => {
                 notices.into_iter().for_each(|notice| self.notice(notice));
-                let columns = encode::columns(&rows.schema())?;
+                let columns = encode::columns(&rows.schema(), |name| name)?;
                 Ok(Reply::Rows(Rows::from_batches(columns, vec![rows], Tag::Fixed(tag), Style::of(&self.settings))))
             }
         }

@@ -12,6 +12,9 @@
 //!         └ a [`Planner`]         SELECT
 //! ```
 //!
+//! Each session has a thread of its own, as each has a process in PostgreSQL: planning and reading block, and a blocked
+//! thread of the runtime would hold up its timers and sockets, the next cancel request among them.
+//!
 //! The messages themselves are encoded and decoded by the pgwire crate. Its server loop isn't used: it can't interrupt
 //! a statement whose rows are flowing, nor end a session at shutdown.
 
@@ -82,7 +85,7 @@ impl Debug for Shared {
     }
 }
 
-/// Runs the statements that are ours.
+/// Runs the statements that are ours. It may block: the session has a thread of its own.
 #[async_trait]
 pub trait CommandRunner: Send + Sync {
     /// The columns of the rows that the command gives; None if it gives none.
@@ -143,6 +146,7 @@ pub struct Notice {
 
 impl Notice {
     /// A notice with nothing but a message.
+    #[expect(clippy::self_named_constructors, reason = "it is the severity's name")]
     pub fn notice(message: impl Into<String>) -> Self {
         Self { severity: Severity::Notice, sqlstate: "00000", message: message.into(), detail: None, hint: None }
     }
@@ -177,7 +181,8 @@ pub trait Planner: Send + Sync {
     fn version(&self) -> u64;
 }
 
-/// Plans and runs the queries of one session. Planning and reading see the snapshot that was begun last.
+/// Plans and runs the queries of one session. Planning and reading see the snapshot that was begun last. All of it may
+/// block: the session has a thread of its own.
 #[async_trait]
 pub trait PlanSession: Send + Sync {
     /// Takes a snapshot of all data, which planning and the streams from now on see.
@@ -194,6 +199,11 @@ pub trait PlanSession: Send + Sync {
 
     /// How to run an optimized plan. It may be kept, and run again on a later snapshot.
     async fn physical_plan(&self, plan: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>>;
+
+    /// The name that a column of a plan is shown under.
+    fn output_name<'a>(&self, name: &'a str) -> &'a str {
+        name
+    }
 
     /// Runs.
     fn execute(&self, plan: Arc<dyn ExecutionPlan>) -> Result<SendableRecordBatchStream>;

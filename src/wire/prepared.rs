@@ -103,7 +103,7 @@ impl Session {
             Statement::Query(query) => {
                 self.take_snapshot()?;
                 let plan = Arc::new(self.plan(query, &mut prepared.types, declared)?);
-                let columns = encode::columns(plan.logical.schema().as_arrow())?;
+                let columns = encode::columns(plan.logical.schema().as_arrow(), |name| self.plans.output_name(name))?;
                 *prepared.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(plan);
                 Some(columns)
             }
@@ -132,7 +132,7 @@ impl Session {
         };
         let declared: Vec<Option<Type>> = prepared.types.iter().cloned().map(Some).collect();
         let plan = Arc::new(self.plan(query, &mut prepared.types.clone(), &declared)?);
-        let columns = encode::columns(plan.logical.schema().as_arrow())?;
+        let columns = encode::columns(plan.logical.schema().as_arrow(), |name| self.plans.output_name(name))?;
         let same = |old: &Arc<[Column]>| {
             old.len() == columns.len() && old.iter().zip(columns.iter()).all(|(a, b)| a.pg_type == b.pg_type)
         };
@@ -149,7 +149,7 @@ impl Session {
     fn columns_of_statement(&self, statement: &Statement) -> Result<Option<Arc<[Column]>>> {
         match statement {
             Statement::Command(command) => {
-                self.shared.commands.describe(command).map(|schema| encode::columns(&schema)).transpose()
+                self.shared.commands.describe(command).map(|schema| encode::columns(&schema, |name| name)).transpose()
             }
             Statement::Session(own) => Ok(self.columns_of(own)),
             _ => Ok(None),
@@ -203,7 +203,7 @@ fn declared_type(declared: &[Option<Type>], index: usize) -> Type {
 pub(super) fn text_columns(names: &[&str]) -> Arc<[Column]> {
     let column = |name: &&str| {
         let field: FieldRef = Arc::new(Field::new(*name, DataType::Utf8, true));
-        Column { field, pg_type: Type::TEXT, format: FieldFormat::Text }
+        Column { name: (*name).to_owned(), field, pg_type: Type::TEXT, format: FieldFormat::Text }
     };
     names.iter().map(column).collect()
 }
@@ -235,6 +235,28 @@ fn with_casts(query: &ast::Statement, casts: &HashMap<usize, ast::DataType>) -> 
 /// The types that a plan takes its parameters as.
 fn inferred(plan: &LogicalPlan, count: usize) -> Result<Vec<Option<DataType>>> {
     let mut known = plan.get_parameter_types().map_err(errors::from_datafusion)?;
+    // Of `$1::bigint` alone DataFusion says nothing, but the cast does; nor of a limit, which is a bigint.
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::Limit(limit) = node {
+            for number in [&limit.skip, &limit.fetch].into_iter().flatten() {
+                if let Expr::Placeholder(placeholder) = &**number {
+                    known.entry(placeholder.id.clone()).or_insert(None).get_or_insert(DataType::Int64);
+                }
+            }
+        }
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                if let Expr::Cast(cast) = expr
+                    && let Expr::Placeholder(placeholder) = &*cast.expr
+                {
+                    let target = known.entry(placeholder.id.clone()).or_insert(None);
+                    target.get_or_insert_with(|| cast.field.data_type().clone());
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })
+    .map_err(errors::from_datafusion)?;
     Ok((1..=count).map(|number| known.remove(&format!("${number}")).flatten()).collect())
 }
 

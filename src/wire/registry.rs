@@ -9,6 +9,7 @@ use pgwire::api::{ClientInfo as _, DefaultClient, PidSecretKeyGenerator as _, Ra
 use pgwire::messages::ProtocolVersion;
 use pgwire::messages::startup::SecretKey;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{SettingsView, SnapshotHandle};
 use crate::error::Error;
@@ -103,10 +104,12 @@ pub(super) struct Entry {
 }
 
 struct Running {
+    /// Counts the statements.
+    number: u64,
     /// Fires to interrupt the present statement.
     token: CancellationToken,
-    /// Fires when the present statement has ended.
-    ended: CancellationToken,
+    /// Ends with what it is for.
+    timeout: Option<AbortOnDropHandle<()>>,
     reason: Option<Reason>,
     snapshot: Option<SnapshotHandle>,
     transaction_started_at: Option<SystemTime>,
@@ -146,8 +149,9 @@ impl Registry {
             started_at: now,
             terminated: parent.child_token(),
             running: Mutex::new(Running {
+                number: 0,
                 token: CancellationToken::new(),
-                ended: CancellationToken::new(),
+                timeout: None,
                 reason: None,
                 snapshot: None,
                 transaction_started_at: None,
@@ -243,40 +247,32 @@ impl Entered {
     /// A statement begins. It is cancelled after `statement_timeout`, if one is set. The token fires when it is to end.
     pub fn begin_statement(&self, query: &str) -> CancellationToken {
         let now = SystemTime::now();
-        let (token, ended) = (CancellationToken::new(), CancellationToken::new());
-        {
-            let mut running = lock(&self.running);
-            running.token = token.clone();
-            running.ended = ended.clone();
-            running.reason = None;
-            running.query_started_at = Some(now);
-            running.transaction_started_at.get_or_insert(now);
-            running.state = State::Active;
-            running.state_changed_at = now;
-            running.query = query.to_owned();
-        }
-        if let Some(limit) = self.entry.settings.statement_timeout() {
+        let token = CancellationToken::new();
+        let number = lock(&self.running).number + 1;
+        let timeout = self.entry.settings.statement_timeout().map(|limit| {
             let entry = Arc::clone(&self.entry);
-            // In a task of its own: the session's may be deep in a read.
-            tokio::spawn(async move {
-                tokio::select! {
-                    () = ended.cancelled() => {}
-                    () = tokio::time::sleep(limit) => {
-                        let running = lock(&entry.running);
-                        if !ended.is_cancelled() {
-                            fire(running, Reason::Timeout);
-                        }
-                    }
-                }
-            });
-        }
+            AbortOnDropHandle::new(tokio::spawn(async move {
+                tokio::time::sleep(limit).await;
+                entry.time_out(number);
+            }))
+        });
+        let mut running = lock(&self.running);
+        running.number = number;
+        running.token = token.clone();
+        running.timeout = timeout;
+        running.reason = None;
+        running.query_started_at = Some(now);
+        running.transaction_started_at.get_or_insert(now);
+        running.state = State::Active;
+        running.state_changed_at = now;
+        query.clone_into(&mut running.query);
         token
     }
 
     /// The statement has ended, and left the session in this state.
     pub fn end_statement(&self, state: State) {
         let mut running = lock(&self.running);
-        running.ended.cancel();
+        running.timeout = None;
         running.reason = None;
         if state == State::Idle {
             running.snapshot = None;
@@ -302,6 +298,13 @@ impl Entry {
         let running = lock(&self.running);
         if running.state == State::Active {
             fire(running, reason);
+        }
+    }
+
+    fn time_out(&self, number: u64) {
+        let running = lock(&self.running);
+        if running.number == number && running.state == State::Active {
+            fire(running, Reason::Timeout);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The rows of a result on their way to the client, a few at a time.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::execution::SendableRecordBatchStream;
@@ -54,14 +54,13 @@ pub(super) enum Tag {
 }
 
 enum Source {
-    /// Never locked: a stream alone can't be shared between threads, which a session must be.
-    Stream(Mutex<SendableRecordBatchStream>),
+    Stream(SendableRecordBatchStream),
     Batches(std::vec::IntoIter<RecordBatch>),
 }
 
 impl Rows {
     pub fn from_stream(columns: Arc<[Column]>, stream: SendableRecordBatchStream, tag: Tag, style: Style) -> Self {
-        Self { columns, tag, style, source: Source::Stream(Mutex::new(stream)), batch: Vec::new(), next: 0, length: 0 }
+        Self { columns, tag, style, source: Source::Stream(stream), batch: Vec::new(), next: 0, length: 0 }
     }
 
     pub fn from_batches(columns: Arc<[Column]>, batches: Vec<RecordBatch>, tag: Tag, style: Style) -> Self {
@@ -126,7 +125,6 @@ impl Rows {
             let batch = match &mut self.source {
                 Source::Batches(batches) => batches.next(),
                 Source::Stream(stream) => {
-                    let stream = stream.get_mut().unwrap_or_else(PoisonError::into_inner);
                     let batch = interrupt.or(stream.next()).await?.transpose();
                     batch.map_err(|error| interrupt.explain(errors::from_datafusion(error)))?
                 }

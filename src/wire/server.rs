@@ -5,16 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::{Shared, connection};
+use super::connection::Link;
+use super::{Shared, connection, startup};
 use crate::error::{Error, Result};
 
-/// At shutdown, running statements may go on so long before they are interrupted.
-const GRACE: Duration = Duration::from_secs(2);
-/// And are left behind if they haven't ended so long after that.
-const BOUND: Duration = Duration::from_secs(3);
 /// The longest pause after a failed accept.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
@@ -45,14 +43,15 @@ impl Server {
         self.listener.local_addr().map_err(|error| Error::Internal(format!("the listener has no address: {error}")))
     }
 
-    /// Serves until `shutdown` fires and all sessions have ended.
-    pub async fn serve(self, shared: Arc<Shared>, shutdown: CancellationToken) {
-        serve(self.listener, shared, shutdown).await;
+    /// See [`serve`].
+    pub async fn serve(self, shared: Arc<Shared>, shutdown: CancellationToken, drain: Duration) {
+        serve(self.listener, shared, shutdown, drain).await;
     }
 }
 
-/// Serves until `shutdown` fires. Then idle sessions end at once, and statements get a few seconds.
-pub async fn serve(listener: TcpListener, shared: Arc<Shared>, shutdown: CancellationToken) {
+/// Serves until `shutdown` fires. Then idle sessions end at once, and running statements are interrupted after half of
+/// `drain`; what hasn't ended after all of it is left behind. Needs a runtime of several threads.
+pub async fn serve(listener: TcpListener, shared: Arc<Shared>, shutdown: CancellationToken, drain: Duration) {
     let tracker = TaskTracker::new();
     let mut pause = Duration::from_millis(5);
     loop {
@@ -64,7 +63,7 @@ pub async fn serve(listener: TcpListener, shared: Arc<Shared>, shutdown: Cancell
         match accepted {
             Ok((socket, address)) => {
                 pause = Duration::from_millis(5);
-                tracker.spawn(handle(socket, address, Arc::clone(&shared), shutdown.clone()));
+                tracker.spawn(open(socket, address, Arc::clone(&shared), shutdown.clone(), tracker.clone()));
             }
             // Mostly: too many open files. It gets better when some are closed.
             Err(error) => {
@@ -78,22 +77,45 @@ pub async fn serve(listener: TcpListener, shared: Arc<Shared>, shutdown: Cancell
     }
     drop(listener);
     tracker.close();
-    if tokio::time::timeout(GRACE, tracker.wait()).await.is_ok() {
+    if tokio::time::timeout(drain / 2, tracker.wait()).await.is_ok() {
         return;
     }
     shared.sessions.interrupt_all();
-    if tokio::time::timeout(BOUND, tracker.wait()).await.is_err() {
+    if tokio::time::timeout(drain / 2, tracker.wait()).await.is_err() {
         for activity in shared.sessions.activity() {
             tracing::warn!(pid = activity.pid, query = activity.query, "a session did not end in time");
         }
     }
 }
 
-async fn handle(socket: TcpStream, address: SocketAddr, shared: Arc<Shared>, shutdown: CancellationToken) {
+/// Makes a session of a connection, and gives it a thread.
+async fn open(
+    socket: TcpStream,
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    shutdown: CancellationToken,
+    tracker: TaskTracker,
+) {
     if let Err(error) = socket.set_nodelay(true) {
-        tracing::debug!(%error, "can't set TCP_NODELAY");
+        tracing::debug!(%address, %error, "can't set TCP_NODELAY");
     }
-    if let Err(error) = connection::run(socket, shared, shutdown).await {
-        tracing::debug!(%address, %error, "the connection broke");
+    let mut link = Link::new(socket);
+    let mut session = match startup::run(&mut link, &shared, &shutdown).await {
+        Ok(Some(session)) => session,
+        Ok(None) => return,
+        Err(error) => {
+            tracing::debug!(%address, %error, "the connection broke at startup");
+            return;
+        }
+    };
+    let (runtime, token) = (Handle::current(), tracker.token());
+    let thread = std::thread::Builder::new().name(format!("session {}", session.pid()));
+    let spawned = thread.spawn(move || {
+        let result = runtime.block_on(connection::serve(&mut link, &mut session));
+        tracing::debug!(pid = session.pid(), ?result, "the session ended");
+        drop((link, session, token));
+    });
+    if let Err(error) = spawned {
+        tracing::warn!(%address, %error, "can't start a thread for a session");
     }
 }

@@ -245,6 +245,16 @@ impl Kind {
         }
     }
 
+    /// As `pg_settings` names it.
+    pub const fn vartype(&self) -> &'static str {
+        match self {
+            Self::Bool => "bool",
+            Self::Int(..) | Self::Milliseconds => "integer",
+            Self::Choice(_) | Self::Encoding => "enum",
+            _ => "string",
+        }
+    }
+
     /// What is allowed, in words.
     pub fn allowed(&self) -> String {
         match self {

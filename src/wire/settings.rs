@@ -40,6 +40,8 @@ pub struct SettingRow {
     pub source: &'static str,
     /// `user`: can be set. `internal`: can't.
     pub context: &'static str,
+    /// `bool`, `integer`, `enum` or `string`.
+    pub vartype: &'static str,
     /// The value that RESET goes back to.
     pub reset_value: String,
 }
@@ -132,6 +134,7 @@ impl Settings {
                     description: setting.description,
                     source,
                     context: setting.access.context(),
+                    vartype: setting.kind.vartype(),
                     reset_value: self.reset_value(&setting.name.to_lowercase()).unwrap_or_default(),
                 }
             })

@@ -36,13 +36,13 @@ pub(super) async fn run(
         },
     };
     let Some(startup) = startup else { return Ok(None) };
-    let result = match version(link, &startup).await? {
-        Ok(version) => open(link, shared, shutdown, &startup, version),
-        Err(error) => Err(error),
-    };
+    let version = version(link, &startup).await?;
+    let result = open(link, shared, shutdown, &startup, version);
     match result {
         Ok(session) => {
-            greet(link, &session).await?;
+            let reported: Vec<_> = session.settings.read(|settings| settings.reported().collect());
+            let key = BackendKeyData::new(session.pid(), session.entry.secret.clone());
+            greet(link, reported, key).await?;
             Ok(Some(session))
         }
         Err(error) => {
@@ -55,7 +55,20 @@ pub(super) async fn run(
 /// Up to the startup packet. None if there will be none.
 async fn negotiate(link: &mut Link, shared: &Shared) -> Result<Option<Startup>, PgWireError> {
     loop {
-        let Some(message) = link.next().await.transpose()? else { return Ok(None) };
+        let message = match link.next().await {
+            None => return Ok(None),
+            Some(Ok(message)) => message,
+            Some(Err(PgWireError::IoError(error))) => return Err(error.into()),
+            Some(Err(error)) => {
+                tracing::debug!(%error, "a startup packet can't be read");
+                link.fatal(&Error::Session {
+                    sqlstate: "08P01",
+                    message: "invalid startup packet, or a protocol other than 3.0 to 3.2".into(),
+                })
+                .await?;
+                return Ok(None);
+            }
+        };
         match message {
             Frontend::SslNegotiation(Negotiation::PostgresSsl(_)) => {
                 link.send(Backend::SslResponse(SslResponse::Refuse)).await?;
@@ -76,22 +89,16 @@ async fn negotiate(link: &mut Link, shared: &Shared) -> Result<Option<Startup>, 
     }
 }
 
-/// The protocol version to speak: the newest that both sides know.
-async fn version(link: &mut Link, startup: &Startup) -> Result<Result<ProtocolVersion>, PgWireError> {
+/// The protocol version to speak: the newest that both sides know. The codec lets only version 3 come here.
+async fn version(link: &mut Link, startup: &Startup) -> Result<ProtocolVersion, PgWireError> {
     let (major, minor) = (startup.protocol_number_major, startup.protocol_number_minor);
-    if major != 3 {
-        return Ok(Err(Error::Session {
-            sqlstate: "0A000",
-            message: format!("unsupported frontend protocol {major}.{minor}: server supports 3.0 to 3.2"),
-        }));
-    }
     let version = if minor >= 2 { ProtocolVersion::PROTOCOL3_2 } else { ProtocolVersion::PROTOCOL3_0 };
     let unknown: Vec<String> = startup.parameters.keys().filter(|name| name.starts_with("_pq_.")).cloned().collect();
     if version.version_number() != (major, minor) || !unknown.is_empty() {
         let message = NegotiateProtocolVersion::new(version.into(), unknown);
         link.feed(Backend::NegotiateProtocolVersion(message)).await?;
     }
-    Ok(Ok(version))
+    Ok(version)
 }
 
 fn open(
@@ -184,14 +191,12 @@ fn parse_options(options: &str) -> Result<Vec<(String, String)>> {
     Ok(settings)
 }
 
-async fn greet(link: &mut Link, session: &Session) -> Result<(), PgWireError> {
+async fn greet(link: &mut Link, reported: Vec<(&str, String)>, key: BackendKeyData) -> Result<(), PgWireError> {
     link.feed(Backend::Authentication(Authentication::Ok)).await?;
-    let reported: Vec<_> = session.settings.read(|settings| settings.reported().collect());
     for (name, value) in reported {
         link.feed(Backend::ParameterStatus(ParameterStatus::new(name.to_owned(), value))).await?;
     }
-    let (pid, secret) = (session.pid(), session.entry.secret.clone());
-    link.feed(Backend::BackendKeyData(BackendKeyData::new(pid, secret))).await?;
+    link.feed(Backend::BackendKeyData(key)).await?;
     link.send(Backend::ReadyForQuery(ReadyForQuery::new(TransactionStatus::Idle))).await
 }
 

@@ -146,7 +146,7 @@ fn write_record(out: &mut BytesMut, array: &dyn Array, row: usize) -> Result<()>
     for (field, values) in record.fields().iter().zip(record.columns()) {
         let field_type = pg_type(field)?;
         out.put_u32(field_type.oid());
-        if values.is_null(row) {
+        if values.is_null(row) || values.data_type().is_null() {
             out.put_i32(-1);
         } else {
             sized(out, |out| write(out, values, row, &field_type))?;

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use bytes::{BufMut, BytesMut};
 use chrono::{DateTime, Datelike, NaiveDate, NaiveDateTime, Offset, TimeZone};
+use datafusion::arrow::array::timezone::Tz;
 use datafusion::arrow::array::types::{Float16Type, Float32Type, Float64Type};
 use datafusion::arrow::array::{Array, AsArray};
 use datafusion::arrow::datatypes::DataType;
@@ -139,7 +140,7 @@ fn write_record(out: &mut BytesMut, array: &dyn Array, row: usize, style: &Style
         if index > 0 {
             out.put_u8(b',');
         }
-        if values.is_null(row) {
+        if values.is_null(row) || values.data_type().is_null() {
             continue;
         }
         text.clear();
@@ -154,7 +155,7 @@ fn write_record(out: &mut BytesMut, array: &dyn Array, row: usize, style: &Style
 fn write_moment(out: &mut BytesMut, value: &Moment, style: &Style) -> Result<()> {
     match *value {
         Moment::Date(days) => {
-            let date = i32::try_from(days).ok().and_then(|days| NaiveDate::from_epoch_days(days)).ok_or_else(beyond)?;
+            let date = i32::try_from(days).ok().and_then(NaiveDate::from_epoch_days).ok_or_else(beyond)?;
             write_date(out, date, style);
         }
         Moment::Time(micros) => write_time(out, micros),
@@ -169,7 +170,7 @@ fn write_moment(out: &mut BytesMut, value: &Moment, style: &Style) -> Result<()>
             if style.date == DateStyle::Iso {
                 write_offset(out, zoned.offset().fix().local_minus_utc());
             } else {
-                put(out, format_args!(" {}", zoned.format("%Z")));
+                write_zone(out, &zoned);
             }
         }
         Moment::Interval(months, days, micros) => {
@@ -230,6 +231,17 @@ fn write_timestamp(out: &mut BytesMut, at: NaiveDateTime, style: &Style) {
         write_date(out, at.date(), style);
         out.put_u8(b' ');
         write_time(out, micros);
+    }
+}
+
+/// The zone's abbreviation at that time, or its offset if it has none.
+fn write_zone(out: &mut BytesMut, at: &DateTime<Tz>) {
+    out.put_u8(b' ');
+    let name = at.format("%Z").to_string();
+    match at.offset().fix().local_minus_utc() {
+        0 if !name.starts_with(char::is_alphabetic) => out.put_slice(b"UTC"),
+        offset if !name.starts_with(char::is_alphabetic) => write_offset(out, offset),
+        _ => out.put_slice(name.as_bytes()),
     }
 }
 

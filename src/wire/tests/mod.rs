@@ -60,7 +60,7 @@ impl TestServer {
         let server = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = server.local_addr().unwrap();
         let shutdown = CancellationToken::new();
-        let served = tokio::spawn(server.serve(Arc::clone(&shared), shutdown.clone()));
+        let served = tokio::spawn(server.serve(Arc::clone(&shared), shutdown.clone(), Duration::from_secs(4)));
         Self { address, shared, planner, shutdown, served: AbortOnDropHandle::new(served) }
     }
 
@@ -170,6 +170,7 @@ impl MemorySession {
     fn new(planner: Arc<MemoryPlanner>) -> Self {
         let mut config = SessionConfig::new().with_target_partitions(1).with_batch_size(100);
         config.options_mut().optimizer.enable_dynamic_filter_pushdown = false;
+        config.options_mut().execution.time_zone = Some("+00:00".into());
         let context = SessionContext::new_with_config(config);
         let schema = Arc::new(Schema::new(vec![
             Field::new("id", DataType::Int64, true),

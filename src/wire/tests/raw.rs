@@ -318,7 +318,7 @@ async fn startups() {
     assert!(raw.until_ready().await.ends_with("K ZI"));
     let mut raw = Raw::open(&server).await;
     raw.startup(131_072, &["user", "root"]).await;
-    assert_eq!(code(&raw.message().await.unwrap().1), "0A000");
+    assert_eq!(code(&raw.message().await.unwrap().1), "08P01");
     assert!(raw.message().await.is_none());
     // Nonsense.
     let mut raw = Raw::connect(&server).await;
