@@ -133,6 +133,14 @@ pub enum Error {
         /// What is possible instead.
         hint: String,
     },
+    /// A view's query that can't be planned, for a reason that only DataFusion knows.
+    #[error("the query of the materialized view cannot be planned")]
+    InvalidQuery {
+        /// The SQLSTATE: 0A000 for what DataFusion doesn't have, else 42000.
+        sqlstate: &'static str,
+        /// DataFusion's words.
+        detail: String,
+    },
     /// Other objects rest on this one.
     #[error("cannot drop {object} because other objects depend on it")]
     DependentObjects {
@@ -301,7 +309,7 @@ impl Error {
             Self::ShuttingDown => "57P01",
             Self::SourceUnreachable { .. } => "58000",
             Self::BadState { .. } => "XX001",
-            Self::Data { sqlstate, .. } | Self::Semantics { sqlstate, .. } => sqlstate,
+            Self::Data { sqlstate, .. } | Self::Semantics { sqlstate, .. } | Self::InvalidQuery { sqlstate, .. } => sqlstate,
             Self::DataDirectory { .. } | Self::Config { .. } => "F0000",
             Self::Store { source, .. } => store_sqlstate(source),
             Self::Recovering { .. } => "57P03",
@@ -322,6 +330,7 @@ impl Error {
             }
             Self::SourceUnreachable { detail, .. }
             | Self::Recovering { detail }
+            | Self::InvalidQuery { detail, .. }
             | Self::DataDirectory { detail, .. } => Some(detail.clone()),
             Self::BadState { content, .. } => Some(format!("The row holds: {content}")),
             Self::Store { source, .. } => Some(source.to_string()),

@@ -2,3 +2,4 @@
 
 pub mod columns;
 pub mod connector;
+pub mod view;
