@@ -156,6 +156,7 @@ fn rows_are_projected_and_filtered() {
     assert_eq!(evaluated("SELECT coalesce(t, 'none') FROM s WHERE a = 3", &input).0, ["none"]);
     let none = rows(&[], &[]);
     assert_eq!(evaluated("SELECT a / 0 AS x FROM s WHERE a = 1", &none).0, [""; 0]);
+    assert_eq!(evaluated("SELECT 1 / 0 AS x FROM s", &none), (vec![], Some(String::new()), vec![]));
 }
 
 #[test]
