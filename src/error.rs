@@ -157,6 +157,14 @@ pub enum Error {
         /// What happened exactly, in the words of the library below.
         detail: String,
     },
+    /// A view's query that can't be planned, for a reason that only DataFusion knows.
+    #[error("the query of the materialized view cannot be planned")]
+    InvalidQuery {
+        /// The SQLSTATE: 0A000 for what DataFusion doesn't have, else 42000.
+        sqlstate: &'static str,
+        /// DataFusion's words.
+        detail: String,
+    },
     /// Other objects rest on this one.
     #[error("cannot drop {object} because other objects depend on it")]
     DependentObjects {
@@ -339,6 +347,7 @@ impl Error {
             Self::BadState { .. } => "XX001",
             Self::Data { sqlstate, .. }
             | Self::Semantics { sqlstate, .. }
+            | Self::InvalidQuery { sqlstate, .. }
             | Self::Session { sqlstate, .. }
             | Self::Query { sqlstate, .. } => sqlstate,
             Self::DataDirectory { .. } | Self::Config { .. } => "F0000",
@@ -359,6 +368,7 @@ impl Error {
             Self::BarrierTimeout { limit, waiting_for, .. } => Some(format!("The limit is {limit}. {waiting_for}")),
             Self::SourceUnreachable { detail, .. }
             | Self::Recovering { detail }
+            | Self::InvalidQuery { detail, .. }
             | Self::Query { detail, .. }
             | Self::DataDirectory { detail, .. } => Some(detail.clone()),
             Self::BadState { content, .. } => Some(format!("The row holds: {content}")),

@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, scope};
 use crate::clock;
 use crate::command::run::Runner;
 use crate::config::Config;
@@ -18,7 +18,6 @@ use crate::engine::Engine;
 use crate::engine::embedded::{self, Embedded};
 use crate::error::{Error, Result};
 use crate::observe;
-use crate::planner::CatalogPlanner;
 use crate::store::check_input::Surroundings;
 use crate::store::{Context, Durability, Store};
 use crate::wire;
@@ -76,7 +75,8 @@ pub async fn serve(
     let version = Arc::new(AtomicU64::new(0));
     let runner =
         Runner::new(Arc::clone(&engine), store.clone(), Arc::clone(&surroundings), Arc::clone(&version));
-    let planner = CatalogPlanner::new(Catalog::new()?, store.clone(), surroundings, version);
+    let server = scope::Server { available: config.worker_parallelism, barrier_interval: interval };
+    let planner = wire::CatalogPlanner::new(Catalog::new(server), store.clone(), version);
     let shared = Arc::new(wire::Shared {
         commands: Arc::new(runner),
         planner: Arc::new(planner),

@@ -18,6 +18,7 @@
 //! The messages themselves are encoded and decoded by the pgwire crate. Its server loop isn't used: it can't interrupt
 //! a statement whose rows are flowing, nor end a session at shutdown.
 
+mod catalog;
 mod codec;
 mod connection;
 mod cursor;
@@ -52,6 +53,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::sqlparser::ast;
 use tokio_util::sync::CancellationToken;
 
+pub use self::catalog::CatalogPlanner;
 pub use self::encode::PG_TYPE_KEY;
 pub use self::registry::{Activity, Registry, State};
 pub use self::server::{Server, serve};

@@ -3,6 +3,8 @@
 pub mod explain;
 mod show;
 
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +14,9 @@ use datafusion::arrow::datatypes::SchemaRef;
 use tokio::time::timeout;
 
 use super::ast::{self, Alter, AlterAction, Command, ObjectKind};
+use crate::backfill::check::Policy;
 use crate::backfill::id::RescaleId;
+use crate::backfill::target::Target;
 use crate::engine::{CreateSource, CreateView, Engine, RateLimit, Rescale, Rescaled};
 use crate::error::{Error, Result};
 use crate::store::Store;
@@ -53,8 +57,8 @@ impl Runner {
         if source.if_not_exists && self.exists(RelationKind::Source, &source.name)? {
             return Ok(skipped("CREATE SOURCE", &source.name));
         }
-        let (connector, options): (Vec<_>, Vec<_>) = source.options.into_iter().partition(|(name, _)| name == "connector");
-        let Some((_, connector)) = connector.into_iter().next() else {
+        let mut options: BTreeMap<String, String> = source.options.into_iter().collect();
+        let Some(connector) = options.remove("connector") else {
             return Err(Error::MissingOption { name: "connector", of: "CREATE SOURCE".into() });
         };
         let request = CreateSource {
@@ -64,8 +68,8 @@ impl Runner {
             connector,
             options,
             columns: source.columns.into_iter().map(|column| (column.name, short_name(column.data_type).into())).collect(),
-            parallelism: caller.settings.streaming_parallelism()?,
-            rate_limit: caller.settings.source_rate_limit()?,
+            parallelism: caller.settings.streaming_parallelism().and_then(NonZeroU32::new).map_or(Target::Adaptive, Target::Fixed),
+            rate_limit: caller.settings.source_rate_limit(),
         };
         self.engine.create_source(request, &caller.cancel).await?;
         self.changed();
@@ -78,7 +82,7 @@ impl Runner {
         }
         let rate_limit = match view.backfill_rate_limit {
             Some(limit) => rows_per_second(limit),
-            None => caller.settings.backfill_rate_limit()?,
+            None => caller.settings.backfill_rate_limit(),
         };
         let request = CreateView {
             name: view.name,
@@ -87,7 +91,7 @@ impl Runner {
             query: view.query_text,
             rate_limit,
             order: view.backfill_order,
-            background: caller.settings.background_ddl()?,
+            background: caller.settings.background_ddl(),
         };
         let created = self.engine.create_view(request, &caller.cancel).await;
         self.changed();
@@ -156,11 +160,11 @@ impl Runner {
     }
 
     async fn rescale(&self, caller: &Caller, alter: &Alter, rescale: &ast::Rescale) -> Result<Vec<Notice>> {
-        let limit = caller.settings.rescale_timeout()?;
+        let limit = caller.settings.rescale_timeout();
         let request = Rescale {
             source: alter.name.clone(),
             target: rescale.target,
-            policy: caller.settings.rescale_policy()?,
+            policy: policy(caller)?,
             deferred: rescale.deferred,
             statement: alter.text.clone(),
             requested_by: caller.user.clone(),
@@ -189,6 +193,16 @@ impl Runner {
     fn changed(&self) {
         self.version.fetch_add(1, Ordering::SeqCst);
     }
+}
+
+/// The session's policy.
+fn policy(caller: &Caller) -> Result<Policy> {
+    let name = caller.settings.rescale_policy();
+    name.parse().map_err(|allowed| Error::InvalidValue {
+        what: "parameter \"rescale_policy\"".into(),
+        value: name.clone(),
+        allowed,
+    })
 }
 
 /// What a client is told of a rescale.
@@ -292,7 +306,7 @@ impl CommandRunner for Runner {
             Command::Drop(drop) => self.drop(caller, drop).await,
             Command::Alter(alter) => self.alter(caller, alter).await,
             Command::Explain { json, alter } => {
-                let policy = caller.settings.rescale_policy()?;
+                let policy = policy(caller)?;
                 let rows = explain::explain(&self.store, &(self.surroundings)(), policy, json, &alter)?;
                 Ok(Outcome::Rows { rows, tag: "EXPLAIN".into(), notices: Vec::new() })
             }

@@ -123,7 +123,7 @@ impl RateChange {
         for source in topology.sources.values() {
             match self.kind {
                 RelationKind::Source if source.row.name == self.name => {
-                    drop(source.rate_limit.send_replace(self.limit))
+                    source.rate_limit.send_replace(self.limit);
                 }
                 RelationKind::Source => {}
                 RelationKind::MaterializedView => {
