@@ -147,6 +147,24 @@ pub enum Error {
         /// What is possible instead.
         hint: String,
     },
+    /// A query that failed for a reason that has no words of ours.
+    #[error("{message}")]
+    Query {
+        /// The SQLSTATE.
+        sqlstate: &'static str,
+        /// What happened, in general.
+        message: &'static str,
+        /// What happened exactly, in the words of the library below.
+        detail: String,
+    },
+    /// A view's query that can't be planned, for a reason that only DataFusion knows.
+    #[error("the query of the materialized view cannot be planned")]
+    InvalidQuery {
+        /// The SQLSTATE: 0A000 for what DataFusion doesn't have, else 42000.
+        sqlstate: &'static str,
+        /// DataFusion's words.
+        detail: String,
+    },
     /// Other objects rest on this one.
     #[error("cannot drop {object} because other objects depend on it")]
     DependentObjects {
@@ -198,6 +216,17 @@ pub enum Error {
     /// A statement after one that failed, in a transaction block.
     #[error("current transaction is aborted, commands ignored until end of transaction block")]
     TransactionAborted,
+    /// What the session, its transaction or the protocol doesn't allow now: no such cursor, too many connections, ...
+    #[error("{message}")]
+    Session {
+        /// The SQLSTATE.
+        sqlstate: &'static str,
+        /// In PostgreSQL's words.
+        message: String,
+    },
+    /// A statement ran longer than `statement_timeout`.
+    #[error("canceling statement due to statement timeout")]
+    StatementTimeout,
     /// The server is going down.
     #[error("terminating connection due to administrator command")]
     ShuttingDown,
@@ -310,13 +339,17 @@ impl Error {
             Self::DependentObjects { .. } => "2BP01",
             Self::ObjectInUse { .. } => "55006",
             Self::UnsafeRescale(_) => "55000",
-            Self::BarrierTimeout { .. } | Self::Canceled => "57014",
+            Self::BarrierTimeout { .. } | Self::Canceled | Self::StatementTimeout => "57014",
             Self::InTransactionBlock { .. } => "25001",
             Self::TransactionAborted => "25P02",
             Self::ShuttingDown => "57P01",
             Self::SourceUnreachable { .. } => "58000",
             Self::BadState { .. } => "XX001",
-            Self::Data { sqlstate, .. } | Self::Semantics { sqlstate, .. } => sqlstate,
+            Self::Data { sqlstate, .. }
+            | Self::Semantics { sqlstate, .. }
+            | Self::InvalidQuery { sqlstate, .. }
+            | Self::Session { sqlstate, .. }
+            | Self::Query { sqlstate, .. } => sqlstate,
             Self::DataDirectory { .. } | Self::Config { .. } => "F0000",
             Self::Store { source, .. } => store_sqlstate(source),
             Self::Recovering { .. } => "57P03",
@@ -335,6 +368,8 @@ impl Error {
             Self::BarrierTimeout { limit, waiting_for, .. } => Some(format!("The limit is {limit}. {waiting_for}")),
             Self::SourceUnreachable { detail, .. }
             | Self::Recovering { detail }
+            | Self::InvalidQuery { detail, .. }
+            | Self::Query { detail, .. }
             | Self::DataDirectory { detail, .. } => Some(detail.clone()),
             Self::BadState { content, .. } => Some(format!("The row holds: {content}")),
             Self::Store { source, .. } => Some(source.to_string()),

@@ -2,9 +2,13 @@
 
 pub mod backfill;
 pub mod catalog;
+pub mod cli;
 pub mod clock;
 pub mod command;
 pub mod config;
 pub mod engine;
 pub mod error;
+pub mod observe;
+pub mod serve;
 pub mod store;
+pub mod wire;

@@ -1,2 +1,61 @@
-//! Tidegate
-fn main() {}
+//! The command line of Tidegate; what it does is in the library's [`tidegate::cli`].
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tidegate::cli::{check, demo, exit_code, serve, watch};
+use tidegate::config::Flags;
+use tracing_subscriber::EnvFilter;
+
+/// See how far the backfill of every split of a streaming source is, and refuse the rescale that would break it.
+#[derive(Parser)]
+#[command(version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Show the main job in one go, then stay up for psql.
+    Demo(demo::DemoArgs),
+    /// Run the server.
+    Serve(Flags),
+    /// Tell whether a source may be rescaled now: exit code 0 safe, 1 not safe, 2 could not tell.
+    Check(check::CheckArgs),
+    /// Show live progress of every materialized view and split.
+    Watch(watch::WatchArgs),
+}
+
+/// Worker threads: queries read SQLite on them, so there are more than cores.
+const THREADS: usize = 8;
+
+/// Bytes of a worker's stack: planning a deep query recurses.
+const STACK: usize = 8 << 20;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let default = if matches!(cli.command, Command::Serve(_)) { "info" } else { "warn" };
+    let filter = EnvFilter::try_from_env("TIDEGATE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .thread_stack_size(STACK)
+        .enable_all()
+        .build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            tracing::error!(%error, "the runtime cannot be started");
+            return ExitCode::FAILURE;
+        }
+    };
+    runtime.block_on(async {
+        match cli.command {
+            Command::Demo(args) => exit_code(demo::run(args).await),
+            Command::Serve(flags) => exit_code(serve::run(flags).await),
+            Command::Check(args) => check::run(args).await,
+            Command::Watch(args) => exit_code(watch::run(args).await),
+        }
+    })
+}

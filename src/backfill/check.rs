@@ -289,8 +289,18 @@ fn known<'a>(input: &'a Input, job: &'a Job, held: &Held<'_>) -> Vec<Known<'a>> 
 fn side_by_side<'a, V>(splits: &[&SplitId], map: &'a BTreeMap<SplitId, V>) -> impl Iterator<Item = Option<&'a V>> {
     let mut entries = map.iter().peekable();
     splits.iter().map(move |split| {
-        while entries.next_if(|(key, _)| *key < *split).is_some() {}
-        entries.next_if(|(key, _)| *key == *split).map(|(_, value)| value)
+        loop {
+            // Nearly always it is the next one, and asking for equality is cheaper than for order.
+            match entries.peek() {
+                Some((key, value)) if *key == *split => {
+                    let value = *value;
+                    entries.next();
+                    return Some(value);
+                }
+                Some((key, _)) if *key < *split => drop(entries.next()),
+                Some(_) | None => return None,
+            }
+        }
     })
 }
 
@@ -302,13 +312,13 @@ fn verdicts(
     held: &Held<'_>,
     planned: &Planned,
     known: &[Known<'_>],
-) -> Vec<SplitVerdict> {
+) -> impl Iterator<Item = SplitVerdict> {
     let name: Arc<str> = job.name.as_str().into();
     let starts = side_by_side(&held.splits, &job.start_offsets);
     let rates = side_by_side(&held.splits, &job.offsets_per_second);
     let ends = held.owners.iter().zip(&planned.owners);
     let rows = held.splits.iter().zip(ends).zip(known).zip(starts.zip(rates));
-    rows.map(|(((split, (&from, &to)), &known), (start, rate))| {
+    rows.map(move |(((split, (&from, &to)), &known), (start, rate))| {
         let (holder, receiver) = (&fragment.pairs[from], &fragment.pairs[to]);
         let circumstances = Circumstances {
             policy,
@@ -335,5 +345,4 @@ fn verdicts(
         }
         .with(known, start, rate)
     })
-    .collect()
 }

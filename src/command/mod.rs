@@ -28,6 +28,7 @@
 
 pub mod ast;
 mod parse;
+pub mod run;
 
 pub use self::ast::Statement;
 use crate::error::{Error, Result};

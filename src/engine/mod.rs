@@ -5,6 +5,8 @@
 
 pub mod embedded;
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
@@ -26,7 +28,7 @@ pub struct CreateSource {
     /// The connector's name.
     pub connector: String,
     /// The other options of WITH.
-    pub options: Vec<(String, String)>,
+    pub options: BTreeMap<String, String>,
     /// Names and PostgreSQL types of its columns.
     pub columns: Vec<(String, String)>,
     /// How many actors.

@@ -124,7 +124,7 @@ fn jobs(connection: &Connection, source: SourceId) -> Result<Vec<Job>> {
                 fragment_id,
                 created_at_micros,
                 forwarding,
-                actors: job_actors(connection, fragment_id)?,
+                actors: job_actors(connection, fragment_id, forwarding)?,
                 states: running::states(connection, fragment_id)?,
                 start_offsets,
                 offsets_per_second,
@@ -133,7 +133,9 @@ fn jobs(connection: &Connection, source: SourceId) -> Result<Vec<Job>> {
         .collect()
 }
 
-fn job_actors(connection: &Connection, fragment: FragmentId) -> Result<Vec<JobActor>> {
+/// The actors of a fragment. Once it has gone forwarding no split of it is ever backfilled again, also by actors that
+/// were built anew since and start in the backfill stage: so they count as forwarding.
+fn job_actors(connection: &Connection, fragment: FragmentId, fragment_forwards: bool) -> Result<Vec<JobActor>> {
     connection
         .prepare_cached(
             "SELECT id, stage, reader_live, checkpoints FROM actors WHERE fragment_id = ?1 ORDER BY position",
@@ -142,7 +144,7 @@ fn job_actors(connection: &Connection, fragment: FragmentId) -> Result<Vec<JobAc
             statement
                 .query_map([fragment.0], |row| {
                     let reader = if row.get(2)? { ReaderState::Live } else { ReaderState::Dropped };
-                    let forwarding = row.get_ref(1)?.as_str_or_null()? == Some("forwarding");
+                    let forwarding = fragment_forwards || row.get_ref(1)?.as_str_or_null()? == Some("forwarding");
                     Ok(JobActor {
                         id: ActorId(row.get(0)?),
                         stage: Some(if forwarding { Stage::Forwarding } else { Stage::Backfill { reader } }),

@@ -36,6 +36,9 @@ use writer::Writer;
 /// The name of the state file in its data directory.
 pub const FILE_NAME: &str = "tidegate.db";
 
+/// The name of the file whose lock says that a process has the directory.
+const LOCK_NAME: &str = "tidegate.lock";
+
 /// In order, forwards only; a file that has seen more of them is of a newer version.
 const STEPS: &[M<'static>] = &[M::up(include_str!("../../sql/migrations/0001_initial.sql"))];
 const MIGRATIONS: Migrations<'static> = Migrations::from_slice(STEPS);
@@ -65,6 +68,8 @@ struct Shared {
     writer: Option<Writer>,
     /// Held, never read: dropping it frees the data directory.
     _lock: Option<File>,
+    /// Whether a process had the directory locked when it was opened.
+    served: bool,
 }
 
 impl Store {
@@ -82,7 +87,7 @@ impl Store {
         migrate(&mut connection, &path)?;
         let readers = Arc::new(Readers::new(path.clone()));
         let writer = Some(Writer::start(connection).map_err(|error| unusable(dir, "cannot start its writer", &error))?);
-        Ok(Self { shared: Arc::new(Shared { path, readers, writer, _lock: Some(lock) }) })
+        Ok(Self { shared: Arc::new(Shared { path, readers, writer, _lock: Some(lock), served: true }) })
     }
 
     /// Opens a data directory for reading only, whether or not a server has it open.
@@ -100,7 +105,12 @@ impl Store {
             return Err(other_version(&path, found));
         }
         let readers = Arc::new(Readers::new(path.clone()));
-        Ok(Self { shared: Arc::new(Shared { path, readers, writer: None, _lock: None }) })
+        Ok(Self { shared: Arc::new(Shared { path, readers, writer: None, _lock: None, served: is_locked(dir) }) })
+    }
+
+    /// Whether a server had the directory when it was opened: this process, or for a read-only store another one.
+    pub fn is_served(&self) -> bool {
+        self.shared.served
     }
 
     /// The state file.
@@ -164,7 +174,7 @@ fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {
 }
 
 fn lock(dir: &Path) -> Result<File> {
-    let path = dir.join("tidegate.lock");
+    let path = dir.join(LOCK_NAME);
     let file = OpenOptions::new()
         .create(true)
         .truncate(false)
@@ -180,6 +190,11 @@ fn lock(dir: &Path) -> Result<File> {
         }),
         Err(TryLockError::Error(error)) => Err(unusable(dir, "cannot be locked", &error)),
     }
+}
+
+/// Whether a process holds the lock, without taking it for longer than the question.
+fn is_locked(dir: &Path) -> bool {
+    File::open(dir.join(LOCK_NAME)).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 fn unusable(dir: &Path, what: &str, error: &std::io::Error) -> Error {

@@ -21,7 +21,7 @@ pub struct SourceRow {
     /// Its connector.
     pub connector: String,
     /// The options of WITH.
-    pub options: Vec<(String, String)>,
+    pub options: BTreeMap<String, String>,
     /// Names and PostgreSQL types of its columns.
     pub columns: Vec<(String, String)>,
     /// Rows a second and actor; 0: paused.

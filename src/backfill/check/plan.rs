@@ -31,7 +31,7 @@ pub struct FragmentPlan {
     pub job_id: JobId,
     /// Its fragment on the source.
     pub fragment_id: FragmentId,
-    /// The fragment's actors afterwards, by position: paired with the keys of [`Plan::new`].
+    /// The fragment's actors afterwards, by position: paired with the keys of the plan's `new`.
     pub actors: Vec<ActorId>,
     /// Those of them that don't exist yet.
     pub new_actors: Vec<ActorId>,

@@ -4,6 +4,11 @@
 //! connector may share one connection (a Kafka consumer) among them. Neither knows of backfills: a source actor and a
 //! backfill actor read through the same trait.
 
+pub mod datagen;
+pub mod file;
+pub mod json;
+mod options;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -12,6 +17,8 @@ use datafusion::arrow::array::RecordBatch;
 
 use crate::backfill::id::{Offset, SplitId};
 use crate::error::Result;
+
+pub use options::{build, source_rate_limit};
 
 /// What a split holds at this moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,64 @@
+//! A connection to a running server, for the commands that ask one.
+
+use tokio_postgres::{Client, NoTls};
+
+use crate::error::{Error, Result};
+
+/// The server that a command asks when it isn't told another.
+pub const DEFAULT_URL: &str = "postgres://root@127.0.0.1:4567/dev";
+
+/// Connects, with an `application_name` that the history shows.
+///
+/// # Errors
+/// [`Error::Config`] when the URL is wrong or nobody answers there.
+pub async fn connect(url: &str, application_name: &str) -> Result<Client> {
+    let failed = |error: tokio_postgres::Error| Error::Config {
+        message: format!("cannot connect to {}: {}", without_password(url), with_causes(&error)),
+        hint: "Is `tidegate serve` running there? Another address goes with --url.".into(),
+    };
+    let mut config: tokio_postgres::Config = url.parse().map_err(failed)?;
+    config.application_name(application_name);
+    let (client, connection) = config.connect(NoTls).await.map_err(failed)?;
+    tokio::spawn(async move {
+        // Its end shows in the client's next request.
+        let _ = connection.await;
+    });
+    Ok(client)
+}
+
+/// An error of the client as one of ours.
+pub fn failed(error: tokio_postgres::Error) -> Error {
+    Error::Config { message: with_causes(&error), hint: "The server's log may say more.".into() }
+}
+
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    text
+}
+
+/// The URL as it may be shown.
+fn without_password(url: &str) -> String {
+    match (url.find("://"), url.rfind('@')) {
+        (Some(scheme), Some(at)) => match url[scheme + 3..at].find(':') {
+            Some(colon) => format!("{}:***{}", &url[..scheme + 3 + colon], &url[at..]),
+            None => url.to_owned(),
+        },
+        _ => url.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_password;
+
+    #[test]
+    fn a_password_is_never_shown() {
+        assert_eq!(without_password("postgres://a:secret@host/dev"), "postgres://a:***@host/dev");
+        assert_eq!(without_password("postgres://root@127.0.0.1:4567/dev"), "postgres://root@127.0.0.1:4567/dev");
+    }
+}

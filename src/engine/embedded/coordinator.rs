@@ -1,0 +1,477 @@
+//! The coordinator: one task that sends barriers, gathers what every actor reports at them, and commits.
+//!
+//! Life of an epoch:
+//! 1. A barrier goes to every source actor and flows through it to the scan actors, behind all rows of its epoch.
+//! 2. Every actor reports: positions, changed states, emitted rows. At an *aligned* barrier it then waits.
+//! 3. One transaction writes all reports. At an aligned barrier it then applies the waiting statements, each checked
+//!    against exactly what was just written.
+//! 4. At an aligned barrier the actors are brought in line with the store and resumed.
+//!
+//! Only barriers with statements are aligned; at all others actors read on while the store writes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use metrics::{counter, histogram};
+use serde_json::json;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tracing::{debug, error, info, warn};
+
+use super::Config;
+use super::message::{Barrier, Failure, Report, SourceControl};
+use super::reports::Gathered;
+use super::request::{Claim, RateChange, Request};
+use super::statement::{self, Answer, Discovered, Moment, Statement};
+use super::topology::{Branches, Topology};
+use super::{build_connector, compile_views, rescale};
+use crate::backfill::id::{Epoch, RescaleId, SourceId};
+use crate::clock;
+use crate::error::{Error, Result};
+use crate::observe;
+use crate::store::check_input::Surroundings;
+use crate::store::running::SourceRow;
+use crate::store::{Durability, Store, checkpoint, data_version, relations, running, violations};
+
+/// Recoveries in a row, without a checkpoint between them, after which the coordinator takes longer and longer breaks.
+const QUICK_RECOVERIES: u32 = 3;
+
+/// A statement that waits for its barrier.
+struct Waiting {
+    statement: Statement,
+    claim: Arc<Claim>,
+    reply: Option<oneshot::Sender<Result<Answer>>>,
+    /// It couldn't be told at the last barrier, and no barrier is made earlier for its sake.
+    next_tick: bool,
+}
+
+/// What a checkpoint's transaction leads to.
+struct Committed {
+    answers: Vec<Option<Result<Answer>>>,
+    /// All sources as committed, after an aligned barrier.
+    rows: Option<Vec<SourceRow>>,
+    ready: Vec<RescaleId>,
+}
+
+/// Runs the embedded engine.
+pub struct Coordinator {
+    store: Store,
+    config: Config,
+    epoch: Epoch,
+    topology: Topology,
+    reports: mpsc::UnboundedReceiver<Report>,
+    requests: mpsc::Receiver<Request>,
+    waiting: Vec<Waiting>,
+    flushes: Vec<oneshot::Sender<Result<Epoch>>>,
+    /// The last committed epoch, for those who wait for a checkpoint.
+    committed: watch::Sender<Epoch>,
+    discoveries: JoinSet<(SourceId, Result<Discovered>)>,
+    gathered: Gathered,
+    /// The compiled queries of all views.
+    branches: Branches,
+    /// Whether an actor can go on only after a checkpoint.
+    checkpoint_wanted: bool,
+    /// SQLite's data_version when it was last looked at.
+    seen_version: Arc<AtomicI64>,
+    recoveries: u32,
+    ending: bool,
+}
+
+impl Coordinator {
+    /// A coordinator for a store, with no actors yet: [`Self::run`] builds them.
+    pub fn new(
+        store: Store,
+        config: Config,
+        requests: mpsc::Receiver<Request>,
+        committed: watch::Sender<Epoch>,
+    ) -> Self {
+        let (sender, reports) = mpsc::unbounded_channel();
+        Self {
+            store,
+            config,
+            epoch: Epoch(0),
+            topology: Topology::new(sender),
+            reports,
+            requests,
+            waiting: Vec::new(),
+            flushes: Vec::new(),
+            committed,
+            discoveries: JoinSet::new(),
+            gathered: Gathered::default(),
+            branches: Branches::new(),
+            checkpoint_wanted: false,
+            seen_version: Arc::default(),
+            recoveries: 0,
+            ending: false,
+        }
+    }
+
+    /// Runs until it is asked to shut down, or everyone who could ask is gone.
+    pub async fn run(mut self) {
+        self.recover_until_it_works("the engine starts").await;
+        let mut ticks = interval(self.config.barrier_interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                Some(report) = self.reports.recv() => match report {
+                    Report::CheckpointWanted => self.checkpoint_wanted = true,
+                    Report::Died { failure, .. } => self.on_failure(failure).await,
+                    // Late reports of a barrier that was given up.
+                    Report::Source(_) | Report::Scan(_) => {}
+                },
+                request = self.requests.recv() => match request {
+                    None => return self.end().await,
+                    Some(Request::Shutdown(done)) => {
+                        self.end().await;
+                        let _ = done.send(());
+                        return;
+                    }
+                    Some(request) => self.on_request(request).await,
+                },
+                Some(Ok((source, discovered))) = self.discoveries.join_next() => self.on_discovery(source, discovered),
+                _ = ticks.tick() => self.tick().await,
+            }
+            if self.checkpoint_wanted || self.has_work() {
+                self.checkpoint().await;
+                ticks.reset();
+            }
+        }
+    }
+
+    /// Whether somebody waits for a barrier.
+    fn has_work(&self) -> bool {
+        !self.flushes.is_empty() || self.waiting.iter().any(|waiting| !waiting.next_tick)
+    }
+
+    async fn tick(&mut self) {
+        for waiting in &mut self.waiting {
+            waiting.next_tick = false;
+        }
+        self.checkpoint().await;
+        self.discover();
+        self.topology.reap();
+    }
+
+    /// Asks every connector for its splits, each in a task of its own: one that hangs holds up nobody.
+    fn discover(&mut self) {
+        if !self.discoveries.is_empty() {
+            return;
+        }
+        for (id, source) in &self.topology.sources {
+            let (id, connector) = (*id, Arc::clone(&source.connector));
+            self.discoveries.spawn(async move { (id, connector.discover().await) });
+        }
+    }
+
+    fn on_discovery(&mut self, source: SourceId, discovered: Result<Discovered>) {
+        let Some(running) = self.topology.sources.get(&source) else { return };
+        match discovered {
+            Ok(splits) => {
+                let known = &running.row.splits;
+                let new: Discovered = splits
+                    .iter()
+                    .filter(|(split, _)| !known.contains_key(*split))
+                    .map(|(k, v)| (k.clone(), v.clone()))
+                    .collect();
+                self.gathered.discovered(source, splits);
+                let pending =
+                    |waiting: &Waiting| matches!(&waiting.statement, Statement::NewSplits(id, _) if *id == source);
+                if !new.is_empty() && !self.waiting.iter().any(pending) {
+                    info!(source = %running.row.name, splits = new.len(), "found new splits");
+                    self.wait_for_barrier(Statement::NewSplits(source, new));
+                }
+            }
+            Err(error) => {
+                let detail = error.detail().unwrap_or_else(|| error.to_string());
+                self.gathered.not_discovered(source, detail);
+            }
+        }
+    }
+
+    fn wait_for_barrier(&mut self, statement: Statement) {
+        self.waiting.push(Waiting { statement, claim: Arc::default(), reply: None, next_tick: false });
+    }
+
+    async fn on_request(&mut self, request: Request) {
+        match request {
+            Request::Statement { statement, claim, reply } => {
+                self.waiting.push(Waiting { statement, claim, reply: Some(reply), next_tick: false });
+            }
+            Request::Flush(reply) => self.flushes.push(reply),
+            Request::Recover(reply) => {
+                let _ = reply.send(self.recover("RECOVER was run").await);
+            }
+            Request::RateLimit(change, reply) => {
+                let _ = reply.send(self.change_rate(change).await);
+            }
+            Request::Shutdown(_) => {}
+        }
+    }
+
+    async fn change_rate(&mut self, change: RateChange) -> Result<()> {
+        let written = change.clone();
+        self.store.write(Durability::Full, move |tx| written.write(tx)).await?;
+        change.apply(&self.topology);
+        Ok(())
+    }
+
+    /// One barrier and its checkpoint.
+    async fn checkpoint(&mut self) {
+        self.checkpoint_wanted = false;
+        let (later, statements): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|waiting| waiting.next_tick);
+        self.waiting = later;
+        let flushes = std::mem::take(&mut self.flushes);
+        let barrier = Barrier { epoch: Epoch(self.epoch.0 + 1), align: !statements.is_empty() };
+        self.epoch = barrier.epoch;
+        let started = Instant::now();
+        match self.gather(barrier).await {
+            Ok(()) => self.commit(barrier, started, statements, flushes).await,
+            Err(failure) => {
+                let lost = || Error::Recovering { detail: "An actor failed at the statement's barrier.".into() };
+                for waiting in statements {
+                    waiting.answer(Err(lost()));
+                }
+                for flush in flushes {
+                    let _ = flush.send(Err(lost()));
+                }
+                self.on_failure(failure).await;
+            }
+        }
+    }
+
+    /// Sends the barrier and waits for every actor's report.
+    async fn gather(&mut self, barrier: Barrier) -> Result<(), Failure> {
+        for control in self.topology.source_controls() {
+            control
+                .try_send(SourceControl::Barrier(barrier))
+                .map_err(|_| Failure::Other("a source actor takes no barrier".into()))?;
+        }
+        let mut missing = self.topology.actor_count();
+        while missing > 0 {
+            match self.reports.recv().await {
+                None => return Err(Failure::Other("the actors are gone".into())),
+                Some(Report::CheckpointWanted) => {}
+                Some(Report::Died { failure, .. }) => return Err(failure),
+                Some(Report::Source(report)) if report.epoch == barrier.epoch => {
+                    missing -= 1;
+                    self.gathered.source(report);
+                }
+                Some(Report::Scan(report)) if report.epoch == barrier.epoch => {
+                    missing -= 1;
+                    self.gathered.scan(report);
+                }
+                Some(Report::Source(_) | Report::Scan(_)) => {}
+            }
+        }
+        Ok(())
+    }
+
+    async fn commit(
+        &mut self,
+        barrier: Barrier,
+        started: Instant,
+        statements: Vec<Waiting>,
+        flushes: Vec<oneshot::Sender<Result<Epoch>>>,
+    ) {
+        let now = clock::now_micros();
+        let checkpoint = self.gathered.checkpoint(&mut self.topology, now);
+        let states = checkpoint.states.clone();
+        let rows = checkpoint.emitted.iter().map(|emitted| emitted.offsets.len() as u64).sum();
+        let moment = Moment { epoch: barrier.epoch, now, surroundings: self.surroundings(now) };
+        let asked: Vec<(Statement, Arc<Claim>)> =
+            statements.iter().map(|waiting| (waiting.statement.clone(), Arc::clone(&waiting.claim))).collect();
+        let seen_version = Arc::clone(&self.seen_version);
+        let durability = if barrier.align || !flushes.is_empty() { Durability::Full } else { Durability::Checkpoint };
+        let written = self
+            .store
+            .write(durability, move |tx| {
+                checkpoint::write(tx, moment.epoch, now, &checkpoint)?;
+                let version = data_version(tx)?;
+                if seen_version.swap(version, Ordering::Relaxed) != version {
+                    // Somebody else has written to the file: a person with the sqlite3 shell.
+                    violations::record(tx, now)?;
+                }
+                let answers = asked
+                    .iter()
+                    .map(|(statement, claim)| claim.take().then(|| statement::apply(tx, &moment, statement)))
+                    .collect();
+                let rows = barrier.align.then(|| running::sources(tx)).transpose()?;
+                let ready = rescale::ready(tx, &moment)?;
+                Ok(Committed { answers, rows, ready })
+            })
+            .await;
+        match written {
+            Ok(committed) => {
+                self.recoveries = 0;
+                histogram!(observe::CHECKPOINT_SECONDS).record(started.elapsed().as_secs_f64());
+                counter!(observe::ROWS).increment(rows);
+                for (fragment, split, state) in &states {
+                    self.topology.committed(*fragment, split, *state);
+                }
+                self.topology.update_permits();
+                self.after_commit(barrier, statements, committed).await;
+                self.committed.send_replace(barrier.epoch);
+                for flush in flushes {
+                    let _ = flush.send(Ok(barrier.epoch));
+                }
+            }
+            Err(failed) => {
+                error!(error = %failed, detail = failed.detail(), "a checkpoint could not be written");
+                let failed = || Error::Recovering {
+                    detail: format!(
+                        "The checkpoint could not be written: {failed}: {}",
+                        failed.detail().unwrap_or_default()
+                    ),
+                };
+                for waiting in statements {
+                    waiting.answer(Err(failed()));
+                }
+                for flush in flushes {
+                    let _ = flush.send(Err(failed()));
+                }
+                self.recover_until_it_works("a checkpoint could not be written").await;
+            }
+        }
+    }
+
+    /// Brings the actors in line with what was committed, then answers.
+    async fn after_commit(&mut self, barrier: Barrier, statements: Vec<Waiting>, committed: Committed) {
+        if let Some(rows) = committed.rows
+            && let Err(error) = self.reconcile(rows)
+        {
+            error!(%error, detail = error.detail(), "the actors could not be changed after a commit");
+            self.recover_until_it_works("its actors could not be changed").await;
+        }
+        for (mut waiting, answer) in statements.into_iter().zip(committed.answers) {
+            match answer {
+                // Withdrawn before it was applied.
+                None => {}
+                Some(Ok(Answer::NotYet)) => {
+                    waiting.claim.release();
+                    waiting.next_tick = true;
+                    self.waiting.push(waiting);
+                }
+                Some(answer) => waiting.answer(answer),
+            }
+        }
+        for id in committed.ready {
+            let queued = |waiting: &Waiting| matches!(waiting.statement, Statement::Deferred(other) if other == id);
+            if !self.waiting.iter().any(queued) {
+                self.wait_for_barrier(Statement::Deferred(id));
+            }
+        }
+        debug!(epoch = %barrier.epoch, "checkpoint");
+    }
+
+    fn reconcile(&mut self, rows: Vec<SourceRow>) -> Result<()> {
+        compile_views(&rows, &mut self.branches);
+        self.topology.reconcile(rows, &self.branches, build_connector)
+    }
+
+    fn surroundings(&self, now: i64) -> Surroundings {
+        Surroundings {
+            available: self.config.available_parallelism,
+            barrier_interval: i64::try_from(self.config.barrier_interval.as_micros()).unwrap_or(i64::MAX),
+            now,
+            asking: None,
+        }
+    }
+
+    async fn on_failure(&mut self, failure: Failure) {
+        let (event, reason) = match &failure {
+            Failure::Violation { fragment, split, state } => {
+                let message = crate::error::Refusal::unexpected_state(state);
+                let (fragment, split, json) = (*fragment, split.clone(), state.to_json());
+                let (now, text) = (clock::now_micros(), message.clone());
+                let recorded = self
+                    .store
+                    .write(Durability::Full, move |tx| {
+                        violations::record_one(tx, now, fragment, split.as_str(), &text, &json)
+                    })
+                    .await;
+                if let Err(error) = recorded {
+                    error!(%error, "an invariant violation could not be recorded");
+                }
+                ("INVARIANT_VIOLATION", message)
+            }
+            Failure::Other(reason) => ("ACTOR_FAILED", reason.clone()),
+        };
+        warn!(event, reason, "an actor failed; recovering from the last checkpoint");
+        self.recover_until_it_works(&reason).await;
+    }
+
+    /// Builds all actors anew from the last checkpoint, until that succeeds.
+    async fn recover_until_it_works(&mut self, reason: &str) {
+        while !self.ending {
+            self.recoveries += 1;
+            if self.recoveries > QUICK_RECOVERIES {
+                // Whatever it is, it doesn't go away by itself at once; requests are still answered in between.
+                self.pause().await;
+            }
+            match self.recover(reason).await {
+                Ok(()) => return,
+                Err(error) => error!(%error, detail = error.detail(), "recovery failed; trying again"),
+            }
+        }
+    }
+
+    async fn pause(&mut self) {
+        let seconds = 1 << (self.recoveries - QUICK_RECOVERIES).min(5);
+        let end = Instant::now() + std::time::Duration::from_secs(seconds);
+        let detail = || Error::Recovering { detail: format!("Next try in at most {seconds} s; see the server's log.") };
+        loop {
+            tokio::select! {
+                () = sleep_until(end) => return,
+                request = self.requests.recv() => match request {
+                    None => return,
+                    Some(request) => request.refuse(detail()),
+                },
+            }
+        }
+    }
+
+    async fn recover(&mut self, reason: &str) -> Result<()> {
+        self.topology.abort().await;
+        self.gathered = Gathered::default();
+        let (sender, reports) = mpsc::unbounded_channel();
+        self.topology = Topology::new(sender);
+        self.reports = reports;
+        let (now, why) = (clock::now_micros(), reason.to_owned());
+        let (epoch, rows) = self
+            .store
+            .write(Durability::Full, move |tx| {
+                checkpoint::reset_actors(tx)?;
+                violations::record(tx, now)?;
+                relations::log_event(tx, now, "RECOVERY", &json!({"reason": why}))?;
+                Ok((running::epoch(tx)?, running::sources(tx)?))
+            })
+            .await?;
+        counter!(observe::RECOVERIES).increment(1);
+        info!(%epoch, sources = rows.len(), reason, "building actors from the last checkpoint");
+        self.epoch = epoch;
+        self.reconcile(rows)
+    }
+
+    /// A last checkpoint, and every statement that still waits is told.
+    async fn end(&mut self) {
+        self.ending = true;
+        for waiting in std::mem::take(&mut self.waiting) {
+            waiting.answer(Err(Error::ShuttingDown));
+        }
+        self.checkpoint().await;
+        self.topology.abort().await;
+    }
+}
+
+impl Waiting {
+    fn answer(self, answer: Result<Answer>) {
+        if let Some(reply) = self.reply {
+            let _ = reply.send(answer);
+        } else if let Err(error) = answer {
+            warn!(%error, detail = error.detail(), statement = ?self.statement, "a statement of the engine's own failed");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The server put together: store, engine, catalog, wire and HTTP, started in order and ended in order.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use metrics_exporter_prometheus::PrometheusHandle;
+use rusqlite::params;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::catalog::{Catalog, scope};
+use crate::clock;
+use crate::command::run::Runner;
+use crate::config::Config;
+use crate::engine::Engine;
+use crate::engine::embedded::{self, Embedded};
+use crate::error::{Error, Result};
+use crate::observe;
+use crate::store::check_input::Surroundings;
+use crate::store::{Context, Durability, Store};
+use crate::wire;
+
+/// How long sessions may take to end.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// The addresses of a server, bound before anything else starts: a taken port is told at once.
+pub struct Listeners {
+    /// For PostgreSQL clients.
+    pub postgres: TcpListener,
+    /// For HTTP.
+    pub http: TcpListener,
+}
+
+impl Listeners {
+    /// Binds both.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for an address that can't be had.
+    pub async fn bind(config: &Config) -> Result<Self> {
+        let bind = async |name: &str, address: std::net::SocketAddr| {
+            TcpListener::bind(address).await.map_err(|error| Error::Config {
+                message: format!("cannot listen on {address}: {error}"),
+                hint: format!("Give another address with --{name}."),
+            })
+        };
+        Ok(Self { postgres: bind("listen", config.listen).await?, http: bind("http", config.http).await? })
+    }
+}
+
+/// Opens the data directory, runs the engine and serves both listeners until `shutdown` fires; then lets sessions end,
+/// makes a last checkpoint and returns.
+///
+/// # Errors
+/// When the data directory can't be used, or a listener fails.
+pub async fn serve(
+    config: Config,
+    listeners: Listeners,
+    metrics: PrometheusHandle,
+    shutdown: CancellationToken,
+) -> Result<()> {
+    let store = Store::open(&config.data_dir)?;
+    store.set_reader_setup(Arc::new(crate::catalog::prepare_connection));
+    write_settings(&store, &config).await?;
+    let surroundings = surroundings(&config);
+    let interval = surroundings().barrier_interval;
+    let engine: Arc<dyn Engine> = Arc::new(Embedded::start(
+        store.clone(),
+        embedded::Config {
+            barrier_interval: config.barrier_interval,
+            available_parallelism: config.worker_parallelism,
+        },
+    ));
+    let version = Arc::new(AtomicU64::new(0));
+    let runner =
+        Runner::new(Arc::clone(&engine), store.clone(), Arc::clone(&surroundings), Arc::clone(&version));
+    let server = scope::Server { available: config.worker_parallelism, barrier_interval: interval };
+    let planner = wire::CatalogPlanner::new(Catalog::new(server), store.clone(), version);
+    let shared = Arc::new(wire::Shared {
+        commands: Arc::new(runner),
+        planner: Arc::new(planner),
+        settings: [("rescale_policy".to_owned(), config.rescale_policy.to_string())].into(),
+        max_connections: config.max_connections,
+        sessions: Arc::default(),
+    });
+    let http: JoinHandle<std::io::Result<()>> =
+        tokio::spawn(observe::serve(listeners.http, store.clone(), metrics, interval, shutdown.clone()));
+    wire::serve(listeners.postgres, shared, shutdown.clone(), DRAIN).await;
+    shutdown.cancel();
+    engine.shutdown().await;
+    match http.await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(Error::Internal(format!("the HTTP listener failed: {error}"))),
+        Err(error) => Err(Error::Internal(format!("the HTTP task failed: {error}"))),
+    }
+}
+
+/// What a dry run knows of the engine, at any moment.
+fn surroundings(config: &Config) -> Arc<dyn Fn() -> Surroundings + Send + Sync> {
+    let available = config.worker_parallelism;
+    let barrier_interval = i64::try_from(config.barrier_interval.as_micros()).unwrap_or(i64::MAX);
+    Arc::new(move || Surroundings { available, barrier_interval, now: clock::now_micros(), asking: None })
+}
+
+async fn write_settings(store: &Store, config: &Config) -> Result<()> {
+    let rows = config.rows();
+    store
+        .write(Durability::Checkpoint, move |tx| {
+            tx.execute("DELETE FROM settings", []).context("writing the settings")?;
+            for row in rows {
+                tx.execute(
+                    "INSERT INTO settings VALUES (?1, ?2, ?3, ?4, ?5)",
+                    params![row.name, row.value, row.unit, row.short_desc, row.source],
+                )
+                .context("writing the settings")?;
+            }
+            Ok(())
+        })
+        .await
+}

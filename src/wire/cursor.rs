@@ -1,0 +1,160 @@
+//! Cursors: DECLARE, FETCH and MOVE over queries.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::compute::concat_batches;
+use datafusion::arrow::datatypes::{FieldRef, Schema};
+use tokio_util::sync::CancellationToken;
+
+use super::encode::{Column, Style};
+use super::rows::{Reply, Rows, Tag};
+use super::session::Session;
+use super::{encode, errors};
+use crate::command::Parsed;
+use crate::command::ast::{Direction, Session as Ast, Statement};
+use crate::error::{Error, Result};
+
+/// A cursor.
+pub(super) struct Cursor {
+    pub columns: Arc<[Column]>,
+    /// Whether it outlives its transaction.
+    pub hold: bool,
+    content: Content,
+}
+
+enum Content {
+    /// Rows as they come; only forwards.
+    Stream(Box<Rows>),
+    /// All rows, and where the cursor stands: on row `at`, counted from 1; 0 is before the first.
+    All { rows: RecordBatch, at: usize },
+}
+
+/// No such cursor.
+pub(super) fn missing(name: &str) -> Error {
+    Error::Session { sqlstate: "34000", message: format!("cursor \"{name}\" does not exist") }
+}
+
+impl Session {
+    /// `DECLARE name CURSOR FOR query`.
+    pub(super) async fn declare(&mut self, statement: &Ast, token: &CancellationToken) -> Result<Reply> {
+        let Ast::DeclareCursor { name, scroll, hold, query, query_text } = statement else {
+            return Err(Error::Internal("not a DECLARE".into()));
+        };
+        if !hold {
+            self.transaction.require_block("DECLARE CURSOR")?;
+        }
+        if self.cursors.contains_key(name) {
+            return Err(Error::Session { sqlstate: "42P03", message: format!("cursor \"{name}\" already exists") });
+        }
+        let parsed =
+            Parsed { text: query_text.clone(), statement: Statement::Query(query.clone()), params: 0, position: 1 };
+        let prepared = self.prepare(parsed, &[])?;
+        let Reply::Rows(mut rows) = Box::pin(self.execute(&prepared, &[], token)).await? else {
+            return Err(Error::Internal("a query gave no rows".into()));
+        };
+        let columns = Arc::clone(&rows.columns);
+        let content = if *hold || *scroll == Some(true) {
+            let batches = rows.take(usize::MAX, &self.interrupt(token)).await?;
+            Content::All { rows: concatenate(&columns, &batches)?, at: 0 }
+        } else {
+            Content::Stream(Box::new(rows))
+        };
+        self.cursors.insert(name.clone(), Cursor { columns, hold: *hold, content });
+        Ok(Reply::done("DECLARE CURSOR"))
+    }
+
+    /// `FETCH` and `MOVE`.
+    pub(super) async fn fetch(
+        &mut self,
+        name: &str,
+        direction: Direction,
+        move_only: bool,
+        token: &CancellationToken,
+    ) -> Result<Reply> {
+        let mut cursor = self.cursors.remove(name).ok_or_else(|| missing(name))?;
+        let batches = match &mut cursor.content {
+            Content::Stream(rows) => {
+                let limit = match direction {
+                    Direction::ForwardAll => Ok(usize::MAX),
+                    Direction::Forward(count) | Direction::Relative(count) if count > 0 => Ok(count as usize),
+                    Direction::Forward(_)
+                    | Direction::Relative(_)
+                    | Direction::BackwardAll
+                    | Direction::Absolute(_) => Err(only_forwards()),
+                };
+                match limit {
+                    Ok(limit) => rows.take(limit, &self.interrupt(token)).await,
+                    Err(error) => Err(error),
+                }
+                .map(|batches| match direction {
+                    Direction::Relative(_) => last_row(batches),
+                    _ => batches,
+                })
+            }
+            Content::All { rows, at } => Ok(seek(rows, at, direction)),
+        };
+        let columns = Arc::clone(&cursor.columns);
+        self.cursors.insert(name.to_owned(), cursor);
+        let batches = batches?;
+        if move_only {
+            let count: usize = batches.iter().map(RecordBatch::num_rows).sum();
+            return Ok(Reply::Done(format!("MOVE {count}")));
+        }
+        let style = Style::of(&self.settings);
+        Ok(Reply::Rows(Rows::from_batches(columns, batches, Tag::Counted("FETCH"), style)))
+    }
+}
+
+fn only_forwards() -> Error {
+    Error::Session { sqlstate: "55000", message: "cursor can only scan forward; declare it with SCROLL".into() }
+}
+
+/// All that `RELATIVE n` passes over but the last.
+fn last_row(batches: Vec<RecordBatch>) -> Vec<RecordBatch> {
+    batches.last().map(|batch| batch.slice(batch.num_rows() - 1, 1)).into_iter().collect()
+}
+
+/// Moves the cursor and gives the rows that it passes, in the order in which it does.
+fn seek(rows: &RecordBatch, at: &mut usize, direction: Direction) -> Vec<RecordBatch> {
+    let (count, here) = (rows.num_rows() as i64, *at as i64);
+    let clamp = |position: i64| position.clamp(0, count + 1);
+    let one = |position: i64| if (1..=count).contains(&position) { vec![position] } else { vec![] };
+    let (passed, end): (Vec<i64>, i64) = match direction {
+        Direction::Forward(0) | Direction::Relative(0) => (one(here), here),
+        Direction::Forward(n) if n > 0 => {
+            let end = clamp(here.saturating_add(n));
+            ((here + 1..=end.min(count)).collect(), end)
+        }
+        Direction::Forward(n) => {
+            let end = clamp(here.saturating_add(n));
+            ((end.max(1)..here).rev().collect(), end)
+        }
+        Direction::ForwardAll => ((here + 1..=count).collect(), count + 1),
+        Direction::BackwardAll => ((1..here).rev().collect(), 0),
+        Direction::Absolute(n) => {
+            let end = clamp(if n < 0 { count + 1 + n } else { n });
+            (one(end), end)
+        }
+        Direction::Relative(n) => {
+            let end = clamp(here.saturating_add(n));
+            (one(end), end)
+        }
+    };
+    *at = end as usize;
+    if passed.windows(2).all(|pair| pair[0] < pair[1]) {
+        return passed.first().map(|first| rows.slice(*first as usize - 1, passed.len())).into_iter().collect();
+    }
+    passed.into_iter().map(|position| rows.slice(position as usize - 1, 1)).collect()
+}
+
+fn concatenate(columns: &Arc<[Column]>, batches: &[RecordBatch]) -> Result<RecordBatch> {
+    match batches.first() {
+        Some(first) => concat_batches(&first.schema(), batches).map_err(|error| errors::from_datafusion(error.into())),
+        None => {
+            let fields: Vec<FieldRef> = columns.iter().map(|column| Arc::clone(&column.field)).collect();
+            let empty = RecordBatch::new_empty(Arc::new(Schema::new(fields)));
+            encode::batch_of(columns, empty.columns().to_vec(), 0)
+        }
+    }
+}

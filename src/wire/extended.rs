@@ -1,0 +1,196 @@
+//! The extended protocol: Parse, Bind, Describe, Execute and Close, up to a Sync.
+
+use std::sync::Arc;
+
+use pgwire::messages::PgWireBackendMessage as Backend;
+use pgwire::messages::data::{NoData, ParameterDescription};
+use pgwire::messages::extendedquery::{
+    Bind, BindComplete, Close, CloseComplete, Describe, Execute, Parse, ParseComplete, PortalSuspended,
+};
+use pgwire::messages::response::{CommandComplete, EmptyQueryResponse};
+
+use super::connection::{Failure, Link, ready, send_notices};
+use super::encode::{self, Column};
+use super::params::{self, Param};
+use super::prepared::Prepared;
+use super::rows::{Reply, Rows};
+use super::session::Session;
+use crate::command;
+use crate::error::{Error, Result};
+
+/// A prepared statement with its parameters, ready to run or running.
+pub(super) struct Portal {
+    prepared: Arc<Prepared>,
+    params: Vec<Param>,
+    formats: Vec<i16>,
+    state: State,
+}
+
+enum State {
+    Ready,
+    /// Some rows have been sent.
+    Open(Box<Rows>),
+    Done,
+}
+
+pub(super) async fn parse(link: &mut Link, session: &mut Session, message: Parse) -> Result<(), Failure> {
+    session.text.clone_from(&message.query);
+    session.start = 1;
+    let name = message.name.unwrap_or_default();
+    if !name.is_empty() && session.statements.contains_key(&name) {
+        return Err(Error::Session {
+            sqlstate: "42P05",
+            message: format!("prepared statement \"{name}\" already exists"),
+        }
+        .into());
+    }
+    session.statements.remove(&name);
+    let mut statements = command::parse(&message.query)?;
+    let (Some(parsed), true) = (statements.pop(), statements.is_empty()) else {
+        return Err(Error::Syntax {
+            message: "cannot insert multiple commands into a prepared statement".into(),
+            position: None,
+            hint: None,
+        }
+        .into());
+    };
+    let types = message.type_oids.iter().map(|oid| params::type_by_oid(*oid)).collect::<Result<Vec<_>>>()?;
+    session.begin_statement(&message.query);
+    let prepared = session.prepare(parsed, &types)?;
+    session.end_statement();
+    session.statements.insert(name, prepared);
+    link.feed(Backend::ParseComplete(ParseComplete::new())).await?;
+    Ok(())
+}
+
+pub(super) async fn bind(link: &mut Link, session: &mut Session, message: Bind) -> Result<(), Failure> {
+    let name = message.statement_name.unwrap_or_default();
+    let prepared = Arc::clone(session.statement(&name)?);
+    session.text.clone_from(&prepared.text);
+    session.check_not_failed(prepared.ends_block())?;
+    let expected = prepared.types.len();
+    if message.parameters.len() != expected {
+        let given = message.parameters.len();
+        let message =
+            format!("bind message supplies {given} parameters, but prepared statement \"{name}\" requires {expected}");
+        return Err(Error::Session { sqlstate: "08P01", message }.into());
+    }
+    let codes = &message.parameter_format_codes;
+    if codes.len() > 1 && codes.len() != expected {
+        let given = codes.len();
+        let message = format!("bind message has {given} parameter formats but {expected} parameters");
+        return Err(Error::Session { sqlstate: "08P01", message }.into());
+    }
+    let format = |index: usize| match codes.as_slice() {
+        [] => 0,
+        [one] => *one,
+        many => many[index],
+    };
+    let params = message
+        .parameters
+        .iter()
+        .enumerate()
+        .map(|(index, bytes)| Param::new(bytes.as_deref(), format(index), &prepared.types[index], index + 1))
+        .collect::<Result<Vec<_>>>()?;
+    let portal_name = message.portal_name.unwrap_or_default();
+    if !portal_name.is_empty() && session.portals.contains_key(&portal_name) {
+        let message = format!("cursor \"{portal_name}\" already exists");
+        return Err(Error::Session { sqlstate: "42P03", message }.into());
+    }
+    if let Some(columns) = &prepared.columns {
+        encode::with_formats(columns, &message.result_column_format_codes)?;
+    }
+    let formats = message.result_column_format_codes;
+    session.portals.insert(portal_name, Portal { prepared, params, formats, state: State::Ready });
+    link.feed(Backend::BindComplete(BindComplete::new())).await?;
+    Ok(())
+}
+
+pub(super) async fn describe(link: &mut Link, session: &mut Session, message: Describe) -> Result<(), Failure> {
+    let name = message.name.unwrap_or_default();
+    let columns = if message.target_type == b'S' {
+        let prepared = Arc::clone(session.statement(&name)?);
+        session.text.clone_from(&prepared.text);
+        session.check_not_failed(prepared.ends_block())?;
+        let oids = prepared.types.iter().map(postgres_types::Type::oid).collect();
+        link.feed(Backend::ParameterDescription(ParameterDescription::new(oids))).await?;
+        session.current_columns(&prepared)
+    } else {
+        let portal = session.portals.get(&name).ok_or_else(|| missing_portal(&name))?;
+        session.check_not_failed(portal.prepared.ends_block())?;
+        let columns = session.current_columns(&portal.prepared);
+        columns.map(|columns| encode::with_formats(&columns, &portal.formats)).transpose()?
+    };
+    feed_columns(link, columns).await
+}
+
+async fn feed_columns(link: &mut Link, columns: Option<Arc<[Column]>>) -> Result<(), Failure> {
+    let message = match columns {
+        Some(columns) => Backend::RowDescription(encode::row_description(&columns)),
+        None => Backend::NoData(NoData::new()),
+    };
+    link.feed(message).await?;
+    Ok(())
+}
+
+pub(super) async fn execute(link: &mut Link, session: &mut Session, message: Execute) -> Result<(), Failure> {
+    let name = message.name.unwrap_or_default();
+    let mut portal = session.portals.remove(&name).ok_or_else(|| missing_portal(&name))?;
+    session.text.clone_from(&portal.prepared.text);
+    let token = session.begin_statement(&portal.prepared.text);
+    let reply = match std::mem::replace(&mut portal.state, State::Done) {
+        State::Ready => match session.execute(&portal.prepared, &portal.params, &token).await? {
+            Reply::Rows(rows) => Reply::Rows(rows.with_formats(&portal.formats)?),
+            other => other,
+        },
+        State::Open(rows) => {
+            session.check_not_failed(false)?;
+            Reply::Rows(*rows)
+        }
+        State::Done if portal.prepared.columns.is_none() => {
+            let message = format!("portal \"{name}\" cannot be run");
+            return Err(Error::Session { sqlstate: "55000", message }.into());
+        }
+        State::Done => Reply::done("SELECT 0"),
+    };
+    send_notices(link, session).await?;
+    match reply {
+        Reply::Empty => link.feed(Backend::EmptyQueryResponse(EmptyQueryResponse::new())).await?,
+        Reply::Done(tag) => link.feed(Backend::CommandComplete(CommandComplete::new(tag))).await?,
+        Reply::Rows(mut rows) => {
+            let limit = u64::try_from(message.max_rows).ok().filter(|limit| *limit > 0);
+            let (count, more) = rows.send(link, limit, &session.interrupt(&token)).await?;
+            if more {
+                link.feed(Backend::PortalSuspended(PortalSuspended::new())).await?;
+                portal.state = State::Open(Box::new(rows));
+            } else {
+                link.feed(Backend::CommandComplete(CommandComplete::new(rows.tag(count)))).await?;
+            }
+        }
+    }
+    // COMMIT and DISCARD ALL have just done away with all portals; this one may stay a little longer than it should.
+    session.portals.insert(name, portal);
+    session.end_statement();
+    Ok(())
+}
+
+pub(super) async fn close(link: &mut Link, session: &mut Session, message: Close) -> Result<(), Failure> {
+    let name = message.name.unwrap_or_default();
+    if message.target_type == b'S' {
+        session.statements.remove(&name);
+    } else {
+        session.portals.remove(&name);
+    }
+    link.feed(Backend::CloseComplete(CloseComplete::new())).await?;
+    Ok(())
+}
+
+pub(super) async fn sync(link: &mut Link, session: &mut Session) -> Result<(), Failure> {
+    session.end_implicit();
+    ready(link, session).await?;
+    Ok(())
+}
+
+fn missing_portal(name: &str) -> Error {
+    Error::Session { sqlstate: "34000", message: format!("portal \"{name}\" does not exist") }
+}

@@ -1,0 +1,308 @@
+//! Prepared statements: what is known of a statement before it runs.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
+use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::sql::sqlparser::ast::{self, visit_expressions_mut};
+use pgwire::api::Type;
+use pgwire::api::results::FieldFormat;
+
+use super::encode::{self, Column};
+use super::rows::Tag;
+use super::session::Session;
+use super::{errors, params};
+use crate::command::Parsed;
+use crate::command::ast::{AlterAction, Command, ObjectKind, Session as Own, Statement};
+use crate::error::{Error, Result};
+
+/// A prepared statement.
+pub(super) struct Prepared {
+    /// As written.
+    pub text: String,
+    pub parsed: Parsed,
+    /// The types of `$1`, `$2`, ...
+    pub types: Vec<Type>,
+    /// What it gives; None if it gives no rows.
+    pub columns: Option<Arc<[Column]>>,
+    /// Of a query. Made anew when objects or settings have changed since.
+    plan: Mutex<Option<Arc<Plan>>>,
+}
+
+/// The plan of a query.
+pub(super) struct Plan {
+    pub logical: LogicalPlan,
+    /// The types that the plan takes `$1`, `$2`, ... as.
+    pub targets: Vec<Option<DataType>>,
+    /// Whether the physical plan gives the right result at any later time: no `now()` is worked into it.
+    pub may_be_kept: bool,
+    physical: Mutex<Option<Arc<dyn ExecutionPlan>>>,
+    /// To what it applies.
+    basis: Basis,
+}
+
+/// What a plan depends on beside its text.
+#[derive(PartialEq)]
+struct Basis {
+    version: u64,
+    search_path: String,
+    time_zone: String,
+}
+
+impl Plan {
+    pub fn kept(&self) -> Option<Arc<dyn ExecutionPlan>> {
+        self.physical.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn keep(&self, physical: &Arc<dyn ExecutionPlan>) {
+        *self.physical.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(physical));
+    }
+}
+
+impl Prepared {
+    /// Whether it may run in a failed block, since it ends it.
+    pub fn ends_block(&self) -> bool {
+        matches!(
+            self.parsed.statement,
+            Statement::Empty | Statement::Session(Own::Commit | Own::Rollback | Own::RollbackTo(_))
+        )
+    }
+
+    /// How the command's tag reads.
+    pub fn tag(&self) -> Tag {
+        match &self.parsed.statement {
+            Statement::Query(query) if matches!(**query, ast::Statement::Explain { .. }) => {
+                Tag::Fixed("EXPLAIN".into())
+            }
+            _ => Tag::Counted("SELECT"),
+        }
+    }
+
+    pub fn forget_plan(&self) {
+        *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+impl Session {
+    /// Finds out a statement's parameters and columns. `declared` are the types that the client gives some parameters.
+    pub(super) fn prepare(&mut self, parsed: Parsed, declared: &[Option<Type>]) -> Result<Arc<Prepared>> {
+        let mut prepared = Prepared {
+            text: parsed.text.clone(),
+            types: (0..parsed.params.max(declared.len())).map(|n| declared_type(declared, n)).collect(),
+            columns: None,
+            parsed,
+            plan: Mutex::new(None),
+        };
+        self.check_not_failed(prepared.ends_block())?;
+        prepared.columns = match &prepared.parsed.statement {
+            Statement::Empty => None,
+            Statement::Query(query) => {
+                self.take_snapshot()?;
+                let plan = Arc::new(self.plan(query, &mut prepared.types, declared)?);
+                let columns = encode::columns(plan.logical.schema().as_arrow(), |name| self.plans.output_name(name))?;
+                *prepared.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(plan);
+                Some(columns)
+            }
+            Statement::Unbound(statement) => self.columns_of_statement(statement)?,
+            statement => self.columns_of_statement(statement)?,
+        };
+        Ok(Arc::new(prepared))
+    }
+
+    /// The columns as they are now: those of a FETCH are its cursor's.
+    pub(super) fn current_columns(&self, prepared: &Prepared) -> Option<Arc<[Column]>> {
+        match &prepared.parsed.statement {
+            Statement::Session(statement) => self.columns_of(statement),
+            _ => prepared.columns.clone(),
+        }
+    }
+
+    /// A query's plan, made anew if it is out of date.
+    pub(super) fn plan_of(&self, prepared: &Prepared) -> Result<Arc<Plan>> {
+        let kept = prepared.plan.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(plan) = kept.filter(|plan| plan.basis == self.basis()) {
+            return Ok(plan);
+        }
+        let Statement::Query(query) = &prepared.parsed.statement else {
+            return Err(Error::Internal("only queries have plans".into()));
+        };
+        let declared: Vec<Option<Type>> = prepared.types.iter().cloned().map(Some).collect();
+        let plan = Arc::new(self.plan(query, &mut prepared.types.clone(), &declared)?);
+        let columns = encode::columns(plan.logical.schema().as_arrow(), |name| self.plans.output_name(name))?;
+        let same = |old: &Arc<[Column]>| {
+            old.len() == columns.len() && old.iter().zip(columns.iter()).all(|(a, b)| a.pg_type == b.pg_type)
+        };
+        if !prepared.columns.as_ref().is_some_and(same) {
+            return Err(Error::FeatureNotSupported {
+                what: "a prepared statement whose result type has changed".into(),
+                hint: "Prepare it anew.".into(),
+            });
+        }
+        *prepared.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&plan));
+        Ok(plan)
+    }
+
+    fn columns_of_statement(&self, statement: &Statement) -> Result<Option<Arc<[Column]>>> {
+        match statement {
+            Statement::Command(command) => {
+                self.shared.commands.describe(command).map(|schema| encode::columns(&schema, |name| name)).transpose()
+            }
+            Statement::Session(own) => Ok(self.columns_of(own)),
+            _ => Ok(None),
+        }
+    }
+
+    fn basis(&self) -> Basis {
+        Basis {
+            version: self.shared.planner.version(),
+            search_path: self.settings.text("search_path"),
+            time_zone: self.settings.text("timezone"),
+        }
+    }
+
+    /// Plans, and tells the types of the parameters that the client didn't declare.
+    fn plan(&self, query: &ast::Statement, types: &mut [Type], declared: &[Option<Type>]) -> Result<Plan> {
+        let basis = self.basis();
+        // A parameter's declared type is what it would be with a cast. Text fits what it is compared with.
+        let mut casts: HashMap<usize, ast::DataType> = HashMap::new();
+        for (index, pg_type) in declared.iter().enumerate() {
+            if let Some(cast) = pg_type.as_ref().and_then(params::sql_type) {
+                casts.insert(index + 1, cast);
+            }
+        }
+        let mut logical = self.plans.plan(with_casts(query, &casts))?;
+        let mut targets = inferred(&logical, types.len())?;
+        // What the query says nothing about is text, as in PostgreSQL.
+        let unknown: Vec<usize> =
+            (0..types.len()).filter(|n| targets[*n].is_none() && !casts.contains_key(&(n + 1))).collect();
+        if !unknown.is_empty() {
+            casts.extend(unknown.iter().map(|index| (index + 1, ast::DataType::Text)));
+            logical = self.plans.plan(with_casts(query, &casts))?;
+            targets = inferred(&logical, types.len())?;
+        }
+        for (index, target) in targets.iter().enumerate() {
+            let known = declared.get(index).is_some_and(Option::is_some);
+            if let (false, Some(target)) = (known, target) {
+                types[index] = encode::pg_type(&Arc::new(Field::new("", target.clone(), true)))?;
+            }
+        }
+        let may_be_kept = is_timeless(&logical)?;
+        Ok(Plan { logical, targets, may_be_kept, physical: Mutex::new(None), basis })
+    }
+}
+
+fn declared_type(declared: &[Option<Type>], index: usize) -> Type {
+    declared.get(index).cloned().flatten().unwrap_or(Type::TEXT)
+}
+
+/// Columns of text.
+pub(super) fn text_columns(names: &[&str]) -> Arc<[Column]> {
+    let column = |name: &&str| {
+        let field: FieldRef = Arc::new(Field::new(*name, DataType::Utf8, true));
+        Column { name: (*name).to_owned(), field, pg_type: Type::TEXT, format: FieldFormat::Text }
+    };
+    names.iter().map(column).collect()
+}
+
+/// The query with each `$n` cast to its type.
+fn with_casts(query: &ast::Statement, casts: &HashMap<usize, ast::DataType>) -> ast::Statement {
+    let mut query = query.clone();
+    if casts.is_empty() {
+        return query;
+    }
+    let _ = visit_expressions_mut(&mut query, |expr| {
+        if let ast::Expr::Value(value) = expr
+            && let ast::Value::Placeholder(name) = &value.value
+            && let Some(data_type) = name[1..].parse().ok().and_then(|number: usize| casts.get(&number))
+        {
+            *expr = ast::Expr::Cast {
+                kind: ast::CastKind::Cast,
+                expr: Box::new(expr.clone()),
+                data_type: data_type.clone(),
+                array: false,
+                format: None,
+            };
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    query
+}
+
+/// The types that a plan takes its parameters as.
+fn inferred(plan: &LogicalPlan, count: usize) -> Result<Vec<Option<DataType>>> {
+    let mut known = plan.get_parameter_types().map_err(errors::from_datafusion)?;
+    // Of `$1::bigint` alone DataFusion says nothing, but the cast does; nor of a limit, which is a bigint.
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::Limit(limit) = node {
+            for number in [&limit.skip, &limit.fetch].into_iter().flatten() {
+                if let Expr::Placeholder(placeholder) = &**number {
+                    known.entry(placeholder.id.clone()).or_insert(None).get_or_insert(DataType::Int64);
+                }
+            }
+        }
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                if let Expr::Cast(cast) = expr
+                    && let Expr::Placeholder(placeholder) = &*cast.expr
+                {
+                    let target = known.entry(placeholder.id.clone()).or_insert(None);
+                    target.get_or_insert_with(|| cast.field.data_type().clone());
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })
+    .map_err(errors::from_datafusion)?;
+    Ok((1..=count).map(|number| known.remove(&format!("${number}")).flatten()).collect())
+}
+
+/// Whether no part of the plan depends on when it is made.
+fn is_timeless(plan: &LogicalPlan) -> Result<bool> {
+    let mut timeless = true;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                if let Expr::ScalarFunction(call) = expr
+                    && call.func.signature().volatility != Volatility::Immutable
+                {
+                    timeless = false;
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })?;
+        // State that a run leaves in such a plan can't be taken out of it.
+        if matches!(node, LogicalPlan::RecursiveQuery(_)) {
+            timeless = false;
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })
+    .map_err(errors::from_datafusion)?;
+    Ok(timeless)
+}
+
+/// A command as errors name it.
+pub(super) const fn command_name(command: &Command) -> &'static str {
+    match command {
+        Command::CreateSource(_) => "CREATE SOURCE",
+        Command::CreateView(_) => "CREATE MATERIALIZED VIEW",
+        Command::Drop(drop) => match drop.kind {
+            ObjectKind::Source => "DROP SOURCE",
+            ObjectKind::MaterializedView => "DROP MATERIALIZED VIEW",
+        },
+        Command::Alter(alter) => match (alter.kind, &alter.action) {
+            (ObjectKind::Source, AlterAction::Parallelism(_)) => "ALTER SOURCE ... SET PARALLELISM",
+            (ObjectKind::Source, _) => "ALTER SOURCE",
+            (ObjectKind::MaterializedView, _) => "ALTER MATERIALIZED VIEW",
+        },
+        Command::Explain { .. } => "EXPLAIN",
+        Command::CancelRescale(_) => "CANCEL RESCALE",
+        Command::Wait => "WAIT",
+        Command::Flush => "FLUSH",
+        Command::Recover => "RECOVER",
+        Command::Show(_) => "SHOW",
+    }
+}

@@ -1,0 +1,338 @@
+//! The sessions that there are, and how one interrupts another.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use pgwire::api::{ClientInfo as _, DefaultClient, PidSecretKeyGenerator as _, RandomPidSecretKeyGenerator};
+use pgwire::messages::ProtocolVersion;
+use pgwire::messages::startup::SecretKey;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{SettingsView, SnapshotHandle};
+use crate::error::Error;
+
+/// The sessions that there are.
+#[derive(Debug, Default)]
+pub struct Registry {
+    sessions: Mutex<BTreeMap<i32, Arc<Entry>>>,
+    keys: RandomPidSecretKeyGenerator,
+}
+
+/// What others may know of a session.
+#[derive(Debug, Clone)]
+pub struct Activity {
+    /// The session's number.
+    pub pid: i32,
+    /// The user.
+    pub user: String,
+    /// What the client calls itself.
+    pub application_name: String,
+    /// From where it has connected.
+    pub client: SocketAddr,
+    /// When it has connected.
+    pub started_at: SystemTime,
+    /// When its present transaction block began.
+    pub transaction_started_at: Option<SystemTime>,
+    /// When its last statement began.
+    pub query_started_at: Option<SystemTime>,
+    /// What it does.
+    pub state: State,
+    /// When that began.
+    pub state_changed_at: SystemTime,
+    /// The statement that it runs, or ran last.
+    pub query: String,
+}
+
+/// What a session does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Runs a statement.
+    Active,
+    /// Waits for a statement.
+    Idle,
+    /// Waits for a statement, in a transaction block.
+    IdleInTransaction,
+    /// The same, in one that has failed.
+    IdleInFailedTransaction,
+}
+
+impl State {
+    /// As `pg_stat_activity` has it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Idle => "idle",
+            Self::IdleInTransaction => "idle in transaction",
+            Self::IdleInFailedTransaction => "idle in transaction (aborted)",
+        }
+    }
+}
+
+/// Why a statement is interrupted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reason {
+    User,
+    Timeout,
+    Terminated,
+}
+
+impl From<Reason> for Error {
+    fn from(reason: Reason) -> Self {
+        match reason {
+            Reason::User => Self::Canceled,
+            Reason::Timeout => Self::StatementTimeout,
+            Reason::Terminated => Self::ShuttingDown,
+        }
+    }
+}
+
+/// A session, as others reach it.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub pid: i32,
+    pub secret: SecretKey,
+    user: String,
+    client: SocketAddr,
+    settings: SettingsView,
+    started_at: SystemTime,
+    /// Asks the session to end as soon as its present statement has.
+    pub terminated: CancellationToken,
+    running: Mutex<Running>,
+}
+
+struct Running {
+    /// Counts the statements.
+    number: u64,
+    /// Fires to interrupt the present statement.
+    token: CancellationToken,
+    /// Ends with what it is for.
+    timeout: Option<AbortOnDropHandle<()>>,
+    reason: Option<Reason>,
+    snapshot: Option<SnapshotHandle>,
+    transaction_started_at: Option<SystemTime>,
+    query_started_at: Option<SystemTime>,
+    state: State,
+    state_changed_at: SystemTime,
+    query: String,
+}
+
+impl std::fmt::Debug for Running {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Running").field("state", &self.state).field("query", &self.query).finish_non_exhaustive()
+    }
+}
+
+impl Registry {
+    /// Enters a new session, unless there are `limit` already; it leaves when the answer is dropped.
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        version: ProtocolVersion,
+        user: &str,
+        client: SocketAddr,
+        settings: SettingsView,
+        parent: &CancellationToken,
+        limit: usize,
+    ) -> Option<Entered> {
+        let now = SystemTime::now();
+        let mut identity = DefaultClient::<()>::new(client, false);
+        identity.set_protocol_version(version);
+        let (pid, secret) = self.keys.generate(&identity);
+        let entry = Arc::new(Entry {
+            pid,
+            secret,
+            user: user.to_owned(),
+            client,
+            settings,
+            started_at: now,
+            terminated: parent.child_token(),
+            running: Mutex::new(Running {
+                number: 0,
+                token: CancellationToken::new(),
+                timeout: None,
+                reason: None,
+                snapshot: None,
+                transaction_started_at: None,
+                query_started_at: None,
+                state: State::Idle,
+                state_changed_at: now,
+                query: String::new(),
+            }),
+        });
+        let mut sessions = lock(&self.sessions);
+        if sessions.len() >= limit {
+            return None;
+        }
+        sessions.insert(entry.pid, Arc::clone(&entry));
+        Some(Entered { entry, registry: Arc::clone(self) })
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        lock(&self.sessions).len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What each session does, by its number.
+    pub fn activity(&self) -> Vec<Activity> {
+        let entries: Vec<Arc<Entry>> = lock(&self.sessions).values().cloned().collect();
+        entries.iter().map(|entry| entry.activity()).collect()
+    }
+
+    /// Cancels the statement that a session runs (`pg_cancel_backend`). False if there is no such session.
+    pub fn cancel(&self, pid: i32) -> bool {
+        self.with(pid, |entry| entry.interrupt(Reason::User))
+    }
+
+    /// Ends a session (`pg_terminate_backend`). False if there is none of that number.
+    pub fn terminate(&self, pid: i32) -> bool {
+        self.with(pid, |entry| {
+            entry.terminated.cancel();
+            entry.interrupt(Reason::Terminated);
+        })
+    }
+
+    /// A cancel request: the secret must be right.
+    pub(super) fn cancel_with(&self, pid: i32, secret: &SecretKey) {
+        self.with(pid, |entry| {
+            if entry.secret.eq_value(secret) {
+                entry.interrupt(Reason::User);
+            }
+        });
+    }
+
+    /// Interrupts every running statement: the server goes down.
+    pub(super) fn interrupt_all(&self) {
+        let entries: Vec<Arc<Entry>> = lock(&self.sessions).values().cloned().collect();
+        entries.iter().for_each(|entry| entry.interrupt(Reason::Terminated));
+    }
+
+    fn with(&self, pid: i32, act: impl FnOnce(&Entry)) -> bool {
+        let entry = lock(&self.sessions).get(&pid).cloned();
+        if let Some(entry) = &entry {
+            act(entry);
+        }
+        entry.is_some()
+    }
+}
+
+/// A session in the registry.
+#[derive(Debug)]
+pub(super) struct Entered {
+    entry: Arc<Entry>,
+    registry: Arc<Registry>,
+}
+
+impl std::ops::Deref for Entered {
+    type Target = Entry;
+
+    fn deref(&self) -> &Entry {
+        &self.entry
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        lock(&self.registry.sessions).remove(&self.entry.pid);
+    }
+}
+
+impl Entered {
+    /// A statement begins. It is cancelled after `statement_timeout`, if one is set. The token fires when it is to end.
+    pub fn begin_statement(&self, query: &str) -> CancellationToken {
+        let now = SystemTime::now();
+        let token = CancellationToken::new();
+        let number = lock(&self.running).number + 1;
+        let timeout = self.entry.settings.statement_timeout().map(|limit| {
+            let entry = Arc::clone(&self.entry);
+            AbortOnDropHandle::new(tokio::spawn(async move {
+                tokio::time::sleep(limit).await;
+                entry.time_out(number);
+            }))
+        });
+        let mut running = lock(&self.running);
+        running.number = number;
+        running.token = token.clone();
+        running.timeout = timeout;
+        running.reason = None;
+        running.query_started_at = Some(now);
+        running.transaction_started_at.get_or_insert(now);
+        running.state = State::Active;
+        running.state_changed_at = now;
+        query.clone_into(&mut running.query);
+        token
+    }
+
+    /// The statement has ended, and left the session in this state.
+    pub fn end_statement(&self, state: State) {
+        let mut running = lock(&self.running);
+        running.timeout = None;
+        running.reason = None;
+        if state == State::Idle {
+            running.snapshot = None;
+            running.transaction_started_at = None;
+        }
+        running.state = state;
+        running.state_changed_at = SystemTime::now();
+    }
+
+    /// What an interrupt is to stop reading.
+    pub fn set_snapshot(&self, snapshot: Option<SnapshotHandle>) {
+        lock(&self.running).snapshot = snapshot;
+    }
+
+    /// Why the present statement is to end, if it is.
+    pub fn interrupted(&self) -> Option<Reason> {
+        lock(&self.running).reason
+    }
+}
+
+impl Entry {
+    fn interrupt(&self, reason: Reason) {
+        let running = lock(&self.running);
+        if running.state == State::Active {
+            fire(running, reason);
+        }
+    }
+
+    fn time_out(&self, number: u64) {
+        let running = lock(&self.running);
+        if running.number == number && running.state == State::Active {
+            fire(running, Reason::Timeout);
+        }
+    }
+
+    fn activity(&self) -> Activity {
+        let running = lock(&self.running);
+        Activity {
+            pid: self.pid,
+            user: self.user.clone(),
+            application_name: self.settings.text("application_name"),
+            client: self.client,
+            started_at: self.started_at,
+            transaction_started_at: running.transaction_started_at,
+            query_started_at: running.query_started_at,
+            state: running.state,
+            state_changed_at: running.state_changed_at,
+            query: running.query.clone(),
+        }
+    }
+}
+
+fn fire(mut running: MutexGuard<'_, Running>, reason: Reason) {
+    running.reason.get_or_insert(reason);
+    running.token.cancel();
+    if let Some(snapshot) = &running.snapshot {
+        snapshot.interrupt();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,121 @@
+//! The listener: accepts connections, and ends the sessions when the server goes down.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::connection::Link;
+use super::{Shared, connection, startup};
+use crate::error::{Error, Result};
+
+/// The longest pause after a failed accept.
+const MAX_PAUSE: Duration = Duration::from_secs(1);
+
+/// A bound listener.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+}
+
+impl Server {
+    /// Listens on an address; port 0 takes any free one.
+    ///
+    /// # Errors
+    /// The address is taken, or not ours.
+    pub async fn bind(address: SocketAddr) -> Result<Self> {
+        let listener = TcpListener::bind(address).await.map_err(|error| Error::Config {
+            message: format!("can't listen on {address}: {error}"),
+            hint: "Another server may be running; choose another address with --listen.".into(),
+        })?;
+        Ok(Self { listener })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// The operating system doesn't say.
+    pub fn local_addr(&self) -> Result<SocketAddr> {
+        self.listener.local_addr().map_err(|error| Error::Internal(format!("the listener has no address: {error}")))
+    }
+
+    /// See [`serve`].
+    pub async fn serve(self, shared: Arc<Shared>, shutdown: CancellationToken, drain: Duration) {
+        serve(self.listener, shared, shutdown, drain).await;
+    }
+}
+
+/// Serves until `shutdown` fires. Then idle sessions end at once, and running statements are interrupted after half of
+/// `drain`; what hasn't ended after all of it is left behind. Needs a runtime of several threads.
+pub async fn serve(listener: TcpListener, shared: Arc<Shared>, shutdown: CancellationToken, drain: Duration) {
+    let tracker = TaskTracker::new();
+    let mut pause = Duration::from_millis(5);
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = shutdown.cancelled() => break,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((socket, address)) => {
+                pause = Duration::from_millis(5);
+                tracker.spawn(open(socket, address, Arc::clone(&shared), shutdown.clone(), tracker.clone()));
+            }
+            // Mostly: too many open files. It gets better when some are closed.
+            Err(error) => {
+                tracing::warn!(%error, ?pause, "can't accept a connection");
+                tokio::select! {
+                    () = shutdown.cancelled() => break,
+                    () = tokio::time::sleep(pause) => pause = (pause * 2).min(MAX_PAUSE),
+                }
+            }
+        }
+    }
+    drop(listener);
+    tracker.close();
+    if tokio::time::timeout(drain / 2, tracker.wait()).await.is_ok() {
+        return;
+    }
+    shared.sessions.interrupt_all();
+    if tokio::time::timeout(drain / 2, tracker.wait()).await.is_err() {
+        for activity in shared.sessions.activity() {
+            tracing::warn!(pid = activity.pid, query = activity.query, "a session did not end in time");
+        }
+    }
+}
+
+/// Makes a session of a connection, and gives it a thread.
+async fn open(
+    socket: TcpStream,
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    shutdown: CancellationToken,
+    tracker: TaskTracker,
+) {
+    if let Err(error) = socket.set_nodelay(true) {
+        tracing::debug!(%address, %error, "can't set TCP_NODELAY");
+    }
+    let mut link = Link::new(socket);
+    let mut session = match startup::run(&mut link, &shared, &shutdown).await {
+        Ok(Some(session)) => session,
+        Ok(None) => return,
+        Err(error) => {
+            tracing::debug!(%address, %error, "the connection broke at startup");
+            return;
+        }
+    };
+    let (runtime, token) = (Handle::current(), tracker.token());
+    let thread = std::thread::Builder::new().name(format!("session {}", session.pid()));
+    let spawned = thread.spawn(move || {
+        let result = runtime.block_on(connection::serve(&mut link, &mut session));
+        tracing::debug!(pid = session.pid(), ?result, "the session ended");
+        drop((link, session, token));
+    });
+    if let Err(error) = spawned {
+        tracing::warn!(%address, %error, "can't start a thread for a session");
+    }
+}

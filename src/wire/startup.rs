@@ -1,0 +1,216 @@
+//! From a fresh socket to a session: encryption, protocol version, user, database and settings. Or a cancel request.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pgwire::error::PgWireError;
+use pgwire::messages::response::{GssEncResponse, ReadyForQuery, SslResponse, TransactionStatus};
+use pgwire::messages::startup::{Authentication, BackendKeyData, NegotiateProtocolVersion, ParameterStatus, Startup};
+use pgwire::messages::{
+    PgWireBackendMessage as Backend, PgWireFrontendMessage as Frontend, ProtocolVersion,
+    SslNegotiationMetaMessage as Negotiation,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::connection::Link;
+use super::session::Session;
+use super::settings::Settings;
+use super::{DATABASE, SessionInfo, SettingsView, Shared, USER};
+use crate::error::{Error, Result};
+
+/// How long a client may take to say who it is.
+const STARTUP_LIMIT: Duration = Duration::from_secs(60);
+
+/// Makes a session of a fresh connection. None when it is to be closed.
+pub(super) async fn run(
+    link: &mut Link,
+    shared: &Arc<Shared>,
+    shutdown: &CancellationToken,
+) -> Result<Option<Session>, PgWireError> {
+    let startup = tokio::select! {
+        biased;
+        () = shutdown.cancelled() => return Ok(None),
+        startup = tokio::time::timeout(STARTUP_LIMIT, negotiate(link, shared)) => match startup {
+            Ok(startup) => startup?,
+            Err(_) => return Ok(None),
+        },
+    };
+    let Some(startup) = startup else { return Ok(None) };
+    let version = version(link, &startup).await?;
+    let result = open(link, shared, shutdown, &startup, version);
+    match result {
+        Ok(session) => {
+            let reported: Vec<_> = session.settings.read(|settings| settings.reported().collect());
+            let key = BackendKeyData::new(session.pid(), session.entry.secret.clone());
+            greet(link, reported, key).await?;
+            Ok(Some(session))
+        }
+        Err(error) => {
+            link.fatal(&error).await?;
+            Ok(None)
+        }
+    }
+}
+
+/// Up to the startup packet. None if there will be none.
+async fn negotiate(link: &mut Link, shared: &Shared) -> Result<Option<Startup>, PgWireError> {
+    loop {
+        let message = match link.next().await {
+            None => return Ok(None),
+            Some(Ok(message)) => message,
+            Some(Err(PgWireError::IoError(error))) => return Err(error.into()),
+            Some(Err(error)) => {
+                tracing::debug!(%error, "a startup packet can't be read");
+                link.fatal(&Error::Session {
+                    sqlstate: "08P01",
+                    message: "invalid startup packet, or a protocol other than 3.0 to 3.2".into(),
+                })
+                .await?;
+                return Ok(None);
+            }
+        };
+        match message {
+            Frontend::SslNegotiation(Negotiation::PostgresSsl(_)) => {
+                link.send(Backend::SslResponse(SslResponse::Refuse)).await?;
+                link.codec().expect_negotiation();
+            }
+            Frontend::SslNegotiation(Negotiation::PostgresGss(_)) => {
+                link.send(Backend::GssEncResponse(GssEncResponse::Refuse)).await?;
+                link.codec().expect_negotiation();
+            }
+            Frontend::SslNegotiation(Negotiation::None) => link.codec().expect_startup(),
+            Frontend::CancelRequest(request) => {
+                shared.sessions.cancel_with(request.pid, &request.secret_key);
+                return Ok(None);
+            }
+            Frontend::Startup(startup) => return Ok(Some(startup)),
+            _ => return Ok(None),
+        }
+    }
+}
+
+/// The protocol version to speak: the newest that both sides know. The codec lets only version 3 come here.
+async fn version(link: &mut Link, startup: &Startup) -> Result<ProtocolVersion, PgWireError> {
+    let (major, minor) = (startup.protocol_number_major, startup.protocol_number_minor);
+    let version = if minor >= 2 { ProtocolVersion::PROTOCOL3_2 } else { ProtocolVersion::PROTOCOL3_0 };
+    let unknown: Vec<String> = startup.parameters.keys().filter(|name| name.starts_with("_pq_.")).cloned().collect();
+    if version.version_number() != (major, minor) || !unknown.is_empty() {
+        let message = NegotiateProtocolVersion::new(version.into(), unknown);
+        link.feed(Backend::NegotiateProtocolVersion(message)).await?;
+    }
+    Ok(version)
+}
+
+fn open(
+    link: &mut Link,
+    shared: &Arc<Shared>,
+    shutdown: &CancellationToken,
+    startup: &Startup,
+    version: ProtocolVersion,
+) -> Result<Session> {
+    let refused = |sqlstate, message: String| Err(Error::Session { sqlstate, message });
+    let Some(user) = startup.parameters.get("user") else {
+        return refused("28000", "no PostgreSQL user name specified in startup packet".into());
+    };
+    if startup
+        .parameters
+        .get("replication")
+        .is_some_and(|value| !matches!(value.as_str(), "false" | "off" | "no" | "0"))
+    {
+        return refused("0A000", "replication connections are not supported".into());
+    }
+    if user != USER {
+        return refused("28000", format!("role \"{user}\" does not exist"));
+    }
+    let database = startup.parameters.get("database").filter(|name| !name.is_empty()).unwrap_or(user);
+    if database != DATABASE {
+        return refused("3D000", format!("database \"{database}\" does not exist"));
+    }
+    let settings = SettingsView::new(settings(shared, startup, user)?);
+    let entry = shared.sessions.enter(version, user, link.peer()?, settings.clone(), shutdown, shared.max_connections);
+    let Some(entry) = entry else {
+        return refused("53300", "sorry, too many clients already".into());
+    };
+    link.codec().expect_messages(version);
+    let info = SessionInfo {
+        user: user.clone(),
+        pid: entry.pid,
+        settings: settings.clone(),
+        sessions: Arc::clone(&shared.sessions),
+    };
+    let plans = shared.planner.session(info);
+    Ok(Session::new(shared, entry, user, settings, plans))
+}
+
+/// The session's settings: whatever the packet holds that has no meaning of its own.
+fn settings(shared: &Shared, startup: &Startup, user: &str) -> Result<Settings> {
+    let mut settings = Settings::new(&shared.settings)?;
+    settings.set_by_server("session_authorization", user);
+    if let Some(options) = startup.parameters.get("options") {
+        for (name, value) in parse_options(options)? {
+            settings.set_at_connect(&name, &value)?;
+        }
+    }
+    for (name, value) in &startup.parameters {
+        let own = matches!(name.as_str(), "user" | "database" | "options" | "replication");
+        if !own && !name.starts_with("_pq_.") {
+            settings.set_at_connect(name, value)?;
+        }
+    }
+    Ok(settings)
+}
+
+/// The settings in `options`, as on PostgreSQL's command line: `-c name=value` and `--name=value`. A backslash takes
+/// the meaning from a space.
+fn parse_options(options: &str) -> Result<Vec<(String, String)>> {
+    let mut words = vec![String::new()];
+    let mut chars = options.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => words.last_mut().into_iter().for_each(|word| word.extend(chars.next())),
+            c if c.is_whitespace() => words.push(String::new()),
+            c => words.last_mut().into_iter().for_each(|word| word.push(c)),
+        }
+    }
+    let mut words = words.into_iter().filter(|word| !word.is_empty());
+    let mut settings = Vec::new();
+    while let Some(word) = words.next() {
+        let setting = match word.as_str() {
+            "-c" => words.next(),
+            word => word.strip_prefix("-c").or_else(|| word.strip_prefix("--")).map(str::to_owned),
+        };
+        let Some((name, value)) = setting.as_deref().and_then(|setting| setting.split_once('=')) else {
+            return Err(Error::Syntax {
+                message: format!("invalid command-line argument for server process: {word}"),
+                position: None,
+                hint: Some("Give settings as -c name=value.".into()),
+            });
+        };
+        settings.push((name.replace('-', "_"), value.to_owned()));
+    }
+    Ok(settings)
+}
+
+async fn greet(link: &mut Link, reported: Vec<(&str, String)>, key: BackendKeyData) -> Result<(), PgWireError> {
+    link.feed(Backend::Authentication(Authentication::Ok)).await?;
+    for (name, value) in reported {
+        link.feed(Backend::ParameterStatus(ParameterStatus::new(name.to_owned(), value))).await?;
+    }
+    link.feed(Backend::BackendKeyData(key)).await?;
+    link.send(Backend::ReadyForQuery(ReadyForQuery::new(TransactionStatus::Idle))).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_as_on_the_command_line() {
+        let parsed =
+            parse_options(r"-c statement_timeout=5s --rescale-policy=all_finished -cmy.x=a\ b  -c a.b=").unwrap();
+        let expected = [("statement_timeout", "5s"), ("rescale_policy", "all_finished"), ("my.x", "a b"), ("a.b", "")];
+        assert_eq!(parsed, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        assert!(parse_options("-d 5").is_err());
+        assert!(parse_options("-c").is_err());
+    }
+}

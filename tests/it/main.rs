@@ -1,0 +1,3 @@
+//! The integration tests: one binary, since each that links DataFusion takes its time. A module a theme.
+
+mod server;
