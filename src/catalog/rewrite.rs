@@ -78,6 +78,7 @@ impl VisitorMut for Rewriter<'_> {
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
         match factor {
             TableFactor::Table { name, args: Some(_), .. } if is_check_rescale(name) => check_rescale(factor),
+            TableFactor::Table { name, args: Some(_), .. } if is_options_to_table(name) => options_to_table(factor),
             TableFactor::Table { name, args: Some(_), .. } if is_set_of_arrays(name) => unnest(factor),
             TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. } => unqualify(name),
             _ => {}
@@ -211,6 +212,41 @@ fn unnest(factor: &mut TableFactor) {
         with_offset_alias: None,
         with_ordinality: false,
     };
+}
+
+fn is_options_to_table(name: &ObjectName) -> bool {
+    let mut name = name.clone();
+    unqualify(&mut name);
+    is_named(&name, "pg_options_to_table")
+}
+
+/// `pg_options_to_table(x)`: the names and values of an array of `name=value`.
+fn options_to_table(factor: &mut TableFactor) {
+    struct Fill(Expr);
+    impl VisitorMut for Fill {
+        type Break = ();
+
+        fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if matches!(expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_))) {
+                *expr = self.0.clone();
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let TableFactor::Table { alias, args: Some(args), .. } = factor else { return };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(options))] = args.args.as_slice() else { return };
+    let template = "SELECT split_part(o, '=', 1) AS option_name, substr(o, strpos(o, '=') + 1) AS option_value
+        FROM unnest($1) AS options (o)";
+    let Some(mut query) = parse_query(template) else { return };
+    let _ = query.visit(&mut Fill(options.clone()));
+    let alias = alias.take().unwrap_or_else(|| TableAlias {
+        explicit: true,
+        name: Ident::new("pg_options_to_table"),
+        columns: Vec::new(),
+        at: None,
+    });
+    *factor = TableFactor::Derived { lateral: false, subquery: query, alias: Some(alias), sample: None };
 }
 
 /// `check_rescale(a, b)` as a query of the table of all checks: its arguments may then be parameters.

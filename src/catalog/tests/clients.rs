@@ -8,7 +8,11 @@ fn psql_queries() -> Vec<(&'static str, String)> {
     for block in include_str!("psql15.txt").split("\n== ").skip(1) {
         let (command, text) = block.split_once('\n').unwrap_or((block, ""));
         for query in text.split_inclusive(";\n").map(str::trim).filter(|query| !query.is_empty()) {
-            let query = query.replace("{mv}", "16386").replace("{table}", "16387").replace("{pg_class}", "1259");
+            let query = query
+                .replace("{mv}", "16386")
+                .replace("{table}", "16387")
+                .replace("{pg_class}", "1259")
+                .replace("{source}", "16384");
             queries.push((
                 command,
                 query
@@ -52,6 +56,7 @@ async fn psql_lists_what_there_is() {
         ("\\l", "pg_database", vec!["dev|root|UTF8|C.UTF-8|C.UTF-8||libc|"]),
         ("\\du", "pg_roles", vec!["root|true|true|true|true|true|-1||[]|false|true"]),
         ("\\des", "pg_foreign_server", vec!["datagen|root|tidegate"]),
+        ("\\d s", "pg_foreign_table", vec!["datagen|connector 'datagen', splits '3'"]),
         ("\\di", "relkind", vec![]),
         ("\\ds", "relkind", vec![]),
     ] {
