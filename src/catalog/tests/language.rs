@@ -20,7 +20,10 @@ fn columns_have_postgresqls_names() {
     for (sql, names) in [
         ("SELECT 1, 'a', NULL, 2", vec!["?column? int8", "?column? text", "?column? unknown", "?column? int8"]),
         ("SELECT count(*), max(id), id::text FROM mv GROUP BY id", vec!["count int8", "max int8", "id text"]),
-        ("SELECT id + 1, CASE WHEN true THEN 1 END FROM mv", vec!["?column? int8", "case int8"]),
+        (
+            "SELECT id + 1, CASE WHEN true THEN 1 END, CASE WHEN true THEN 1 ELSE id END FROM mv",
+            vec!["?column? int8", "case int8", "id int8"],
+        ),
         ("SELECT id, * FROM mv", vec!["id int8", "id int8", "note text"]),
         ("SELECT m.id, m.* FROM mv m", vec!["id int8", "id int8", "note text"]),
         ("SELECT a.id, b.id FROM mv a, mv b", vec!["id int8", "id int8"]),

@@ -1,0 +1,209 @@
+//! The columns of a SELECT: their names, system columns and hidden ones.
+
+use std::ops::ControlFlow;
+
+use datafusion::logical_expr::sqlparser::ast::{
+    AccessExpr, DataType, ExcludeSelectItem, Expr, Ident, ObjectName, ObjectNamePart, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, Value, VisitMut as _, VisitorMut, WildcardAdditionalOptions,
+};
+
+use super::super::functions::oid_function;
+
+use super::{HIDDEN, HasHidden, UNIQUE, call, fold, type_name};
+
+/// Keeps hidden columns out of `*`.
+pub fn hide(select: &mut Select, has_hidden: HasHidden<'_>) {
+    let relations: Vec<(Ident, bool)> = select
+        .from
+        .iter()
+        .flat_map(|from| std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)))
+        .filter_map(|factor| relation(factor, has_hidden))
+        .collect();
+    if !relations.iter().any(|(_, hidden)| *hidden) {
+        return;
+    }
+    let exclude = || WildcardAdditionalOptions {
+        opt_exclude: Some(ExcludeSelectItem::Multiple(
+            HIDDEN.iter().map(|(name, _)| ObjectName::from(vec![Ident::new(*name)])).collect(),
+        )),
+        ..WildcardAdditionalOptions::default()
+    };
+    let mut projection = Vec::with_capacity(select.projection.len());
+    for item in std::mem::take(&mut select.projection) {
+        match item {
+            SelectItem::Wildcard(_) if relations.len() == 1 => projection.push(SelectItem::Wildcard(exclude())),
+            // One relation at a time: the names to leave out would be ambiguous.
+            SelectItem::Wildcard(_) => projection.extend(relations.iter().map(|(name, hidden)| {
+                let options = if *hidden { exclude() } else { WildcardAdditionalOptions::default() };
+                let name = ObjectName::from(vec![name.clone()]);
+                SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options)
+            })),
+            SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options) => {
+                let alias = name.0.last().and_then(|part| part.as_ident()).cloned();
+                let hidden = relations.iter().any(|(known, hidden)| *hidden && Some(known) == alias.as_ref());
+                let options = if hidden { exclude() } else { options };
+                projection
+                    .push(SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options));
+            }
+            other => projection.push(other),
+        }
+    }
+    select.projection = projection;
+}
+
+/// The name that a relation goes by in its query, and whether it has hidden columns.
+fn relation(factor: &TableFactor, has_hidden: HasHidden<'_>) -> Option<(Ident, bool)> {
+    match factor {
+        TableFactor::Table { name, alias, args: None, .. } => {
+            let parts: Vec<&Ident> = name.0.iter().filter_map(ObjectNamePart::as_ident).collect();
+            let (table, qualifier) = parts.split_last()?;
+            let schema = qualifier.last().map(|ident| ident.value.to_lowercase());
+            let hidden = has_hidden(schema.as_deref(), &fold(table));
+            Some((alias.as_ref().map_or_else(|| (*table).clone(), |alias| alias.name.clone()), hidden))
+        }
+        TableFactor::Table { name, alias, .. } => {
+            let own = name.0.last().and_then(|part| part.as_ident()).cloned();
+            alias.as_ref().map(|alias| alias.name.clone()).or(own).map(|name| (name, false))
+        }
+        TableFactor::Derived { alias, .. } => alias.as_ref().map(|alias| (alias.name.clone(), false)),
+        _ => None,
+    }
+}
+
+/// The system column `tableoid`: the oid of the relation that a row is of.
+pub fn table_oids(select: &mut Select) {
+    let relations: Vec<(String, String)> = select
+        .from
+        .iter()
+        .flat_map(|from| std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)))
+        .filter_map(|factor| match factor {
+            TableFactor::Table { name, alias, args: None, .. } => {
+                let own = name.0.last().and_then(|part| part.as_ident())?;
+                Some((fold(alias.as_ref().map_or(own, |alias| &alias.name)), name.to_string()))
+            }
+            _ => None,
+        })
+        .collect();
+    struct TableOids(Vec<(String, String)>);
+    impl VisitorMut for TableOids {
+        type Break = ();
+
+        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            let Expr::CompoundIdentifier(parts) = &*expr else { return ControlFlow::Continue(()) };
+            if let [relation, column] = parts.as_slice()
+                && column.value == "tableoid"
+                && let Some((_, name)) = self.0.iter().find(|(alias, _)| *alias == fold(relation))
+            {
+                let name = Expr::Value(Value::SingleQuotedString(name.clone()).into());
+                *expr = call(&oid_function("regclass"), vec![name]);
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut table_oids = TableOids(relations);
+    for item in &mut select.projection {
+        let unnamed = matches!(item, SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) if parts.last().is_some_and(|part| part.value == "tableoid"));
+        let _ = item.visit(&mut table_oids);
+        if let SelectItem::UnnamedExpr(Expr::Function(_)) = item
+            && unnamed
+            && let SelectItem::UnnamedExpr(expr) = item
+        {
+            let expr = std::mem::replace(expr, Expr::Value(Value::Null.into()));
+            *item = SelectItem::ExprWithAlias { expr, alias: Ident::new("tableoid") };
+        }
+    }
+    let _ = select.from.visit(&mut table_oids);
+    let _ = select.selection.visit(&mut table_oids);
+}
+
+/// Gives every computed column PostgreSQL's name for it, made unique where it must be: DataFusion would use the
+/// expression's text, and refuses two columns of one name.
+pub fn name_columns(select: &mut Select) {
+    let has_wildcard = select
+        .projection
+        .iter()
+        .any(|item| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..)));
+    let mut taken: Vec<String> = Vec::new();
+    for item in &mut select.projection {
+        let (name, is_column, aliased) = match item {
+            SelectItem::ExprWithAlias { alias, .. } => (fold(alias), false, true),
+            SelectItem::UnnamedExpr(expr) => {
+                let is_column = matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+                (column_name(expr).unwrap_or_else(|| "?column?".into()), is_column, false)
+            }
+            _ => continue,
+        };
+        let unique = if taken.contains(&name) || (is_column && has_wildcard) {
+            format!("{name}{UNIQUE}{}", taken.len())
+        } else {
+            name.clone()
+        };
+        // A column keeps its qualifier, unless its name is needed twice.
+        let alias = if is_column && unique == name { None } else { Some(Ident::with_quote('"', &unique)) };
+        taken.push(name);
+        match (item, alias) {
+            (SelectItem::ExprWithAlias { alias, .. }, Some(new)) if aliased && alias.value != new.value => *alias = new,
+            (item @ SelectItem::UnnamedExpr(_), Some(alias)) => {
+                if let SelectItem::UnnamedExpr(expr) = item {
+                    let expr = std::mem::replace(expr, Expr::Value(Value::Null.into()));
+                    *item = SelectItem::ExprWithAlias { expr, alias };
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// PostgreSQL's name for a column that isn't given one.
+fn column_name(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Identifier(ident) => Some(fold(ident)),
+        Expr::CompoundIdentifier(parts) => parts.last().map(fold),
+        Expr::CompoundFieldAccess { root, access_chain } => match access_chain.last() {
+            Some(AccessExpr::Dot(field)) => column_name(field),
+            _ => column_name(root),
+        },
+        Expr::Function(function) => function.name.0.last().and_then(|part| part.as_ident()).map(fold),
+        Expr::Cast { expr, data_type, .. } => column_name(expr).or_else(|| Some(cast_name(data_type))),
+        Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => column_name(inner),
+        // Named by its ELSE, if that is a column or a call.
+        Expr::Case { else_result, .. } => {
+            let named = else_result
+                .as_deref()
+                .filter(|value| matches!(value, Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Function(_)));
+            Some(named.and_then(column_name).unwrap_or_else(|| "case".into()))
+        }
+        Expr::Exists { .. } => Some("exists".into()),
+        Expr::Array(_) => Some("array".into()),
+        Expr::Extract { .. } => Some("extract".into()),
+        Expr::Substring { .. } => Some("substring".into()),
+        Expr::Trim { .. } => Some("btrim".into()),
+        Expr::Position { .. } => Some("position".into()),
+        Expr::Ceil { .. } => Some("ceil".into()),
+        Expr::Floor { .. } => Some("floor".into()),
+        Expr::Subquery(query) => match query.body.as_ref() {
+            SetExpr::Select(select) => match select.projection.first() {
+                Some(SelectItem::ExprWithAlias { alias, .. }) => Some(fold(alias)),
+                Some(SelectItem::UnnamedExpr(expr)) => column_name(expr),
+                _ => None,
+            },
+            _ => None,
+        },
+        Expr::Value(value) if matches!(value.value, Value::Boolean(_)) => Some("bool".into()),
+        _ => None,
+    }
+}
+
+/// PostgreSQL's short name of a type.
+fn cast_name(data_type: &DataType) -> String {
+    match data_type {
+        DataType::Int(_) | DataType::Integer(_) | DataType::Int4(_) => "int4".into(),
+        DataType::BigInt(_) | DataType::Int8(_) => "int8".into(),
+        DataType::SmallInt(_) | DataType::Int2(_) => "int2".into(),
+        DataType::Boolean | DataType::Bool => "bool".into(),
+        DataType::Real | DataType::Float4 => "float4".into(),
+        DataType::DoublePrecision | DataType::Float8 => "float8".into(),
+        DataType::Varchar(_) | DataType::CharacterVarying(_) => "varchar".into(),
+        other => type_name(other).unwrap_or_else(|| other.to_string().to_lowercase()),
+    }
+}

@@ -1,0 +1,163 @@
+//! Subqueries used as values, and `array(SELECT ...)`.
+
+use std::ops::ControlFlow;
+
+use datafusion::logical_expr::sqlparser::ast::{
+    self, Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, OrderByKind, Query, Select,
+    SelectItem, SetExpr, TableAlias, TableFactor, TableWithJoins, Value,
+};
+
+use super::{call, is_named, parse_query};
+
+/// `array(SELECT x ...)`: an aggregate, and an empty array where there is no row.
+pub fn array_of(query: &mut Query) -> Expr {
+    let mut query = query.clone();
+    let direct = plain_select(&mut query).is_some() && query.limit_clause.is_none() && query.fetch.is_none();
+    if direct {
+        let order = order_by(&mut query);
+        if let Some(item) = plain_select(&mut query) {
+            let x = std::mem::replace(item, Expr::Value(Value::Null.into()));
+            *item = aggregate("array_agg", x, order);
+        }
+        return call("array_or_empty", vec![Expr::Subquery(Box::new(query))]);
+    }
+    let column = Ident::new("item");
+    let select = ast::Select {
+        projection: vec![SelectItem::UnnamedExpr(aggregate("array_agg", Expr::Identifier(column.clone()), Vec::new()))],
+        from: vec![TableWithJoins {
+            relation: TableFactor::Derived {
+                lateral: false,
+                subquery: Box::new(query.clone()),
+                alias: Some(TableAlias {
+                    explicit: true,
+                    name: Ident::new("items"),
+                    columns: vec![ast::TableAliasColumnDef { name: column, data_type: None }],
+                    at: None,
+                }),
+                sample: None,
+            },
+            joins: Vec::new(),
+        }],
+        ..empty_select()
+    };
+    query.with = None;
+    query.order_by = None;
+    query.limit_clause = None;
+    query.fetch = None;
+    query.body = Box::new(SetExpr::Select(Box::new(select)));
+    call("array_or_empty", vec![Expr::Subquery(Box::new(query))])
+}
+
+fn empty_select() -> Select {
+    // The parser makes the one that has all fields of this version of it.
+    match parse_query("SELECT 1").map(|query| *query.body) {
+        Some(SetExpr::Select(select)) => *select,
+        _ => unreachable!("a SELECT"),
+    }
+}
+
+/// A subquery used as a value gives one row. DataFusion wants to be told with an aggregate.
+///
+/// PostgreSQL: an error when it gives more than one row. Here: the first one is taken.
+pub fn one_row(query: &mut Query) {
+    let Some(item) = plain_select(query) else { return };
+    if contains_aggregate(item) {
+        return;
+    }
+    let order = order_by(query);
+    // LIMIT 1 and no LIMIT come to the same; any other number is a mistake that DataFusion may report.
+    query.limit_clause = None;
+    if let Some(item) = plain_select(query) {
+        let x = std::mem::replace(item, Expr::Value(Value::Null.into()));
+        *item = aggregate("first_value", x, order);
+    }
+}
+
+/// The only column of a SELECT that isn't grouped or made distinct, and reads from something.
+fn plain_select(query: &mut Query) -> Option<&mut Expr> {
+    let SetExpr::Select(select) = query.body.as_mut() else { return None };
+    let grouped = !matches!(&select.group_by, GroupByExpr::Expressions(by, with) if by.is_empty() && with.is_empty());
+    if grouped || select.distinct.is_some() || select.having.is_some() || select.from.is_empty() {
+        return None;
+    }
+    match select.projection.as_mut_slice() {
+        [SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }] => Some(item),
+        _ => None,
+    }
+}
+
+/// Takes the ORDER BY of a query with one column; a number or the column's name stands for the column.
+fn order_by(query: &mut Query) -> Vec<ast::OrderByExpr> {
+    let Some(order) = query.order_by.take() else { return Vec::new() };
+    let OrderByKind::Expressions(mut order) = order.kind else { return Vec::new() };
+    let alias = match query.body.as_ref() {
+        SetExpr::Select(select) => match select.projection.as_slice() {
+            [SelectItem::ExprWithAlias { alias, .. }] => Some(alias.value.clone()),
+            _ => None,
+        },
+        _ => None,
+    };
+    let item = plain_select(query).map(|item| item.clone());
+    for by in &mut order {
+        let is_item = match &by.expr {
+            Expr::Value(value) => matches!(&value.value, Value::Number(number, _) if *number == "1"),
+            Expr::Identifier(ident) => Some(&ident.value) == alias.as_ref(),
+            _ => false,
+        };
+        if let (true, Some(item)) = (is_item, &item) {
+            by.expr = item.clone();
+        }
+    }
+    order
+}
+
+fn aggregate(name: &str, x: Expr, order: Vec<ast::OrderByExpr>) -> Expr {
+    let mut expr = call(name, vec![x]);
+    if let Expr::Function(Function { args: FunctionArguments::List(list), .. }) = &mut expr
+        && !order.is_empty()
+    {
+        list.clauses.push(FunctionArgumentClause::OrderBy(order));
+    }
+    expr
+}
+
+fn contains_aggregate(expr: &Expr) -> bool {
+    const AGGREGATES: &[&str] = &[
+        "count",
+        "sum",
+        "min",
+        "max",
+        "avg",
+        "array_agg",
+        "string_agg",
+        "bool_and",
+        "bool_or",
+        "every",
+        "first_value",
+        "last_value",
+        "stddev",
+        "var_pop",
+        "var_samp",
+        "json_agg",
+        "jsonb_agg",
+        "median",
+        "corr",
+    ];
+    struct Finder(bool);
+    impl ast::Visitor for Finder {
+        type Break = ();
+
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            if let Expr::Function(function) = expr
+                && AGGREGATES.iter().any(|name| is_named(&function.name, name))
+            {
+                self.0 = true;
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut finder = Finder(false);
+    let _ = ast::Visit::visit(expr, &mut finder);
+    finder.0
+}
