@@ -1,3 +1,5 @@
 //! The integration tests: one binary, since each that links DataFusion takes its time. A module a theme.
 
+mod exactly_once;
+mod files;
 mod server;
