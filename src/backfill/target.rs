@@ -36,7 +36,7 @@ impl Target {
         if let Some(argument) = argument(&lower, "ratio") {
             return match argument.parse::<f64>() {
                 Ok(ratio) if ratio > 0.0 && ratio <= 1.0 => Ok(Self::Ratio(ratio)),
-                Ok(_) | Err(_) => wrong(format!("\"{argument}\" is not a ratio over 0 and up to 1")),
+                Ok(_) | Err(_) => wrong(format!("{} is not over 0 and up to 1", text.trim())),
             };
         }
         let bound = argument(&lower, "bounded");
@@ -44,7 +44,7 @@ impl Target {
         match number.parse::<i128>() {
             Ok(n) => match u32::try_from(n).ok().filter(|n| *n <= MAX_PARALLELISM).and_then(NonZeroU32::new) {
                 Some(n) => Ok(if bound.is_some() { Self::Bounded(n) } else { Self::Fixed(n) }),
-                None => wrong(format!("{n} is not in the range 1 to {MAX_PARALLELISM}")),
+                None => wrong(format!("{} is not in the range 1 to {MAX_PARALLELISM}", text.trim())),
             },
             Err(_) => wrong(format!("\"{}\"", text.trim())),
         }

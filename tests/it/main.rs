@@ -2,4 +2,6 @@
 
 mod exactly_once;
 mod files;
+mod gate;
+mod lifecycle;
 mod server;

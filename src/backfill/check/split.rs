@@ -132,10 +132,11 @@ impl Circumstances {
 
     fn judge_unfinished(&self, state: &BackfillStateWithProgress) -> (Decision, Why) {
         let moves = self.moves;
-        let matters = !self.noop && (moves || self.policy == Policy::AllFinished);
         if self.is_damaged(state) {
-            return (if matters { Decision::Fail } else { Decision::Pass }, Why::Damaged { moves, matters });
+            // Also where it stays: nothing is provable on top of a state table that contradicts itself.
+            return (Decision::Fail, Why::Damaged { moves, matters: !self.noop });
         }
+        let matters = !self.noop && (moves || self.policy == Policy::AllFinished);
         if !matters {
             return (Decision::Pass, Why::Stays);
         }

@@ -108,6 +108,13 @@ FROM tidegate.rescale_history ORDER BY rescale_id;",
 }
 
 async fn accepted(session: &Session) -> Result<()> {
+    for _ in 0..120 {
+        let unfinished = "SELECT count(*) FROM tidegate.split_backfill_progress WHERE state <> 'Finished'";
+        if session.value(unfinished).await?.as_deref() == Some("0") {
+            break;
+        }
+        pause(0.5).await;
+    }
     session.say("The ALTER that was refused, now that every split is Finished: accepted, by the same check.");
     session.run("ALTER SOURCE orders SET PARALLELISM = 2;").await?;
     session.run("ALTER SOURCE orders SET PARALLELISM = 3;").await?;

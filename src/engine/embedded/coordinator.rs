@@ -117,7 +117,7 @@ impl Coordinator {
                 biased;
                 Some(report) = self.reports.recv() => match report {
                     Report::CheckpointWanted => self.checkpoint_wanted = true,
-                    Report::Died { failure, .. } => self.on_failure(failure).await,
+                    Report::Died(failure) => self.on_failure(failure).await,
                     // Late reports of a barrier that was given up.
                     Report::Source(_) | Report::Scan(_) => {}
                 },
@@ -254,7 +254,7 @@ impl Coordinator {
             match self.reports.recv().await {
                 None => return Err(Failure::Other("the actors are gone".into())),
                 Some(Report::CheckpointWanted) => {}
-                Some(Report::Died { failure, .. }) => return Err(failure),
+                Some(Report::Died(failure)) => return Err(failure),
                 Some(Report::Source(report)) if report.epoch == barrier.epoch => {
                     missing -= 1;
                     self.gathered.source(report);

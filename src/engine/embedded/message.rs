@@ -67,13 +67,8 @@ pub enum Report {
     Scan(ScanReport),
     /// An actor has read as much as it may in one epoch, and waits for the next.
     CheckpointWanted,
-    /// An actor is gone, with the reason.
-    Died {
-        /// Which.
-        actor: ActorId,
-        /// Why.
-        failure: Failure,
-    },
+    /// An actor is gone.
+    Died(Failure),
 }
 
 /// Why an actor died.
@@ -95,8 +90,6 @@ pub enum Failure {
 /// A source actor's part of a checkpoint.
 #[derive(Debug)]
 pub struct SourceReport {
-    /// The actor.
-    pub actor: ActorId,
     /// The epoch that it ended.
     pub epoch: Epoch,
     /// Its source.

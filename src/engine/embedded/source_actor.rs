@@ -8,10 +8,9 @@ use tokio::sync::{mpsc, watch};
 use super::connector::{Chunk, ReadEvent, Reader, Start};
 use super::message::{Barrier, Failure, Report, SourceControl, SourceReport, SourceResume, Upstream};
 use super::pace::{MAX_CHUNK_ROWS, Pace};
-use crate::backfill::id::{ActorId, FragmentId, Offset, SourceId, SplitId};
+use crate::backfill::id::{FragmentId, Offset, SourceId, SplitId};
 
 pub struct SourceActor {
-    pub id: ActorId,
     pub source: SourceId,
     pub reader: Box<dyn Reader>,
     /// The splits that it holds, with the last offset passed.
@@ -104,7 +103,6 @@ impl SourceActor {
         self.send(Upstream::Barrier(barrier, Arc::new(passed))).await?;
         let Progress { moved, errors } = std::mem::take(progress);
         let _ = self.reports.send(Report::Source(SourceReport {
-            actor: self.id,
             epoch: barrier.epoch,
             source: self.source,
             positions: moved.into_iter().collect(),

@@ -135,7 +135,6 @@ impl Topology {
             } else {
                 let (control, controlled) = mpsc::channel(2);
                 let source_actor = SourceActor {
-                    id: *actor,
                     source: row.id,
                     reader: running.connector.reader(),
                     splits: splits.collect(),
@@ -144,7 +143,7 @@ impl Topology {
                     reports: self.reports.clone(),
                     rate_limit: running.rate_limit.subscribe(),
                 };
-                self.spawn(*actor, source_actor.run());
+                self.spawn(source_actor.run());
                 running.actors.insert(*actor, control);
             }
         }
@@ -193,7 +192,7 @@ impl Topology {
                 permit: scan.permit.subscribe(),
                 epoch_work: EpochWork::default(),
             };
-            self.spawn(*actor, scan_actor.run());
+            self.spawn(scan_actor.run());
             outputs.entry(*source_actor).or_default().push((scan_row.fragment, feed));
             actors.insert(*actor, control);
         }
@@ -221,7 +220,7 @@ impl Topology {
         }
     }
 
-    fn spawn(&mut self, actor: ActorId, run: impl Future<Output = Result<(), Failure>> + Send + 'static) {
+    fn spawn(&mut self, run: impl Future<Output = Result<(), Failure>> + Send + 'static) {
         let reports = self.reports.clone();
         self.tasks.spawn(async move {
             let failure = match AssertUnwindSafe(run).catch_unwind().await {
@@ -229,7 +228,7 @@ impl Topology {
                 Ok(Err(failure)) => failure,
                 Err(_) => Failure::Other("it panicked; see the server's log".into()),
             };
-            let _ = reports.send(Report::Died { actor, failure });
+            let _ = reports.send(Report::Died(failure));
         });
     }
 }

@@ -1,0 +1,206 @@
+//! Files, splits, processes: what comes and goes around a running engine.
+
+use std::fs;
+use std::io::Write as _;
+use std::process::Output;
+
+use rusqlite::Connection;
+use tempfile::tempdir;
+
+use crate::server::{Server, Session, program};
+
+async fn file_source(session: &Session, dir: &std::path::Path) {
+    session.run("SET streaming_parallelism = 2; SET background_ddl = true").await;
+    session
+        .run(&format!(
+            "CREATE SOURCE s (n BIGINT) WITH (connector = 'file', path = '{}', poll_interval = '20ms') FORMAT PLAIN ENCODE JSON",
+            dir.display()
+        ))
+        .await;
+    session.run("CREATE MATERIALIZED VIEW mv AS SELECT n FROM s").await;
+}
+
+fn append(dir: &std::path::Path, split: &str, lines: std::ops::Range<i64>) {
+    let mut file = fs::OpenOptions::new().create(true).append(true).open(dir.join(format!("{split}.jsonl"))).unwrap();
+    for n in lines {
+        writeln!(file, "{{\"n\": {n}}}").unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_upstream_does_not_hold_a_split_for_ever() {
+    // RisingWave issue 18299: all there is has been read, and nothing new ever comes.
+    let files = tempdir().unwrap();
+    append(files.path(), "a", 0..100);
+    let server = Server::start();
+    let session = server.connect().await;
+    file_source(&session, files.path()).await;
+    session.wait_for("SELECT state FROM tidegate.split_backfill_progress", "Finished").await;
+    assert_eq!(session.value("SELECT count(*) FROM mv").await, "100");
+    assert_eq!(session.value("SELECT progress_percent FROM tidegate.split_backfill_progress").await, "100");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_split_is_finished_at_once() {
+    let files = tempdir().unwrap();
+    append(files.path(), "empty", 0..0);
+    let server = Server::start();
+    let session = server.connect().await;
+    file_source(&session, files.path()).await;
+    assert_eq!(session.value("SELECT state FROM tidegate.split_backfill_progress").await, "Finished");
+    append(files.path(), "empty", 0..3);
+    session.wait_for("SELECT count(*) FROM mv", "3").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_file_is_a_new_split_without_a_backfill_on_the_emptiest_actor() {
+    let files = tempdir().unwrap();
+    for split in ["a", "b", "c"] {
+        append(files.path(), split, 0..10);
+    }
+    let server = Server::start();
+    let session = server.connect().await;
+    file_source(&session, files.path()).await;
+    session.wait_for("SELECT count(*) FROM mv", "30").await;
+    append(files.path(), "d", 0..50);
+    session.wait_for("SELECT count(*) FROM mv", "80").await;
+    let of_d = "SELECT state, num_consumed_rows FROM tidegate.split_backfill_progress WHERE split_id = 'd'";
+    assert_eq!(session.rows(of_d).await, [["Finished", "0"]]);
+    let loads = "SELECT count(*) FROM tidegate.split_assignments GROUP BY actor_id ORDER BY 1";
+    assert_eq!(session.rows(loads).await, [["2"], ["2"]]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_shrank_or_vanished_is_told_and_never_read_again_silently() {
+    let files = tempdir().unwrap();
+    append(files.path(), "a", 0..1000);
+    append(files.path(), "b", 0..10);
+    let server = Server::start();
+    let session = server.connect().await;
+    session.run("SET streaming_parallelism = 1; SET background_ddl = true").await;
+    session
+        .run(&format!(
+            "CREATE SOURCE s (n BIGINT) WITH (connector = 'file', path = '{}', poll_interval = '20ms') FORMAT PLAIN ENCODE JSON",
+            files.path().display()
+        ))
+        .await;
+    session.run("CREATE MATERIALIZED VIEW mv WITH (backfill_rate_limit = 100) AS SELECT n FROM s").await;
+    session
+        .wait_for("SELECT num_consumed_rows > 20 FROM tidegate.split_backfill_progress WHERE split_id = 'a'", "t")
+        .await;
+    fs::write(files.path().join("a.jsonl"), "{\"n\": 7}\n").unwrap();
+    session
+        .wait_for("SELECT blocked_by LIKE 'source unreachable since %' FROM tidegate.split_backfill_progress WHERE split_id = 'a'", "t")
+        .await;
+    // The other split goes on.
+    append(files.path(), "b", 10..20);
+    session.wait_for("SELECT count(*) FROM mv WHERE _split = 'b'", "20").await;
+    assert_eq!(
+        session.value("SELECT count(*) FROM (SELECT DISTINCT _offset FROM mv WHERE _split = 'a') AS d").await,
+        session.value("SELECT count(*) FROM mv WHERE _split = 'a'").await
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_that_does_not_parse_is_kept_and_stops_nothing() {
+    let files = tempdir().unwrap();
+    fs::write(files.path().join("a.jsonl"), "{\"n\": 1}\n{\"n\": \"one\"}\nnonsense\n{\"n\": 4}\n{\"n\": \n").unwrap();
+    let server = Server::start();
+    let session = server.connect().await;
+    file_source(&session, files.path()).await;
+    session.wait_for("SELECT state FROM tidegate.split_backfill_progress", "Finished").await;
+    assert_eq!(session.rows("SELECT n FROM mv ORDER BY n").await, [["1"], ["4"]]);
+    let bad = session.rows(r#"SELECT split_id, "offset", text FROM tidegate.bad_rows ORDER BY 2"#).await;
+    assert_eq!(bad, [["a", "9", "{\"n\": \"one\"}"], ["a", "22", "nonsense"], ["a", "40", "{\"n\": "]]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sigterm_ends_in_order_and_nothing_is_lost() {
+    let files = tempdir().unwrap();
+    append(files.path(), "a", 0..5000);
+    let mut server = Server::start();
+    let session = server.connect().await;
+    file_source(&session, files.path()).await;
+    assert!(server.terminate().success());
+    server.restart();
+    let session = server.connect().await;
+    session.wait_for("SELECT count(*) FROM mv", "5000").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_process_a_directory_and_no_newer_file() {
+    let mut server = Server::start();
+    let second = |dir: &std::path::Path| -> Output {
+        program()
+            .args(["serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data-dir"])
+            .arg(dir)
+            .output()
+            .unwrap()
+    };
+    let told = String::from_utf8(second(server.data_dir()).stderr).unwrap();
+    assert!(told.contains("is in use by another process"), "{told}");
+    server.terminate();
+    let file = Connection::open(server.data_dir().join("tidegate.db")).unwrap();
+    file.execute_batch("PRAGMA user_version = 99").unwrap();
+    drop(file);
+    let output = second(server.data_dir());
+    assert!(!output.status.success());
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("was written by another version of Tidegate"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_answers_with_its_exit_code() {
+    let mut server = Server::start();
+    let session = server.connect().await;
+    session.run("SET streaming_parallelism = 2; SET background_ddl = true").await;
+    session
+        .run("CREATE SOURCE s (id BIGINT) WITH (connector = 'datagen', splits = 4, rows_per_split = 100) FORMAT PLAIN ENCODE JSON")
+        .await;
+    session.run("CREATE MATERIALIZED VIEW mv WITH (backfill_rate_limit = 0) AS SELECT id FROM s").await;
+    session.run("FLUSH").await;
+    session.run("FLUSH").await;
+    let check = |place: [String; 2], more: &[&str]| program().arg("check").args(place).args(more).output().unwrap();
+    let online = || ["--url".to_owned(), server.url()];
+    let offline = || ["--data-dir".to_owned(), server.data_dir().display().to_string()];
+    for place in [online(), offline()] {
+        let output = check(place, &["s", "4"]);
+        let told = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert!(told.starts_with("not safe yet: source \"s\" from 2 to 4 actors"), "{told}");
+        assert!(told.contains("split \"2\""), "{told}");
+    }
+    let output = check(online(), &["--json", "s", "4"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((report["safe"].clone(), output.status.code()), (false.into(), Some(1)));
+    session.run("ALTER MATERIALIZED VIEW mv SET backfill_rate_limit = DEFAULT").await;
+    session.wait_for("SELECT tidegate.can_rescale('s', '4')", "t").await;
+    assert_eq!(check(online(), &["s", "4"]).status.code(), Some(0));
+    assert_eq!(check(online(), &["nowhere", "4"]).status.code(), Some(2));
+    assert_eq!(check(["--url".into(), "postgres://root@127.0.0.1:1/dev".into()], &["s", "4"]).status.code(), Some(2));
+    let there = offline();
+    server.terminate();
+    assert_eq!(check(there.clone(), &["s", "4"]).status.code(), Some(0), "without a server, its last word counts");
+    assert_eq!(check(there, &["s", "many"]).status.code(), Some(2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_outside_can_see_without_sql() {
+    let server = Server::start();
+    let session = server.connect().await;
+    session.run("FLUSH").await;
+    let get = async |path: &str| {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let mut socket = tokio::net::TcpStream::connect(server.http).await.unwrap();
+        socket
+            .write_all(format!("GET {path} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n").as_bytes())
+            .await
+            .unwrap();
+        let mut text = String::new();
+        socket.read_to_string(&mut text).await.unwrap();
+        text
+    };
+    assert!(get("/healthz").await.starts_with("HTTP/1.1 200"));
+    assert!(get("/metrics").await.contains("tidegate_epoch"));
+    assert!(get("/").await.contains("<h1>Tidegate</h1>"));
+}
