@@ -4,4 +4,5 @@ mod exactly_once;
 mod files;
 mod gate;
 mod lifecycle;
+mod psql;
 mod server;
