@@ -70,13 +70,12 @@ async fn draw(client: &Client) -> Result<String> {
         let name = format!("{} <- {}", job.get::<_, String>("job_name"), job.get::<_, String>("source_name"));
         let finished = format!("{} of {} splits finished", job.get::<_, i64>("finished"), job.get::<_, i64>("splits"));
         line(&mut picture, &name, job, &finished);
-        let source: String = job.get("source_name");
         let splits = client
             .query(
                 "SELECT split_id, state, progress_percent, rows_per_second, blocked_by
-                 FROM tidegate.split_backfill_progress WHERE job_id = $1 AND source_name = $2
-                 ORDER BY progress_percent NULLS FIRST, split_id LIMIT $3",
-                &[&job_id, &source, &SPLITS],
+                 FROM tidegate.split_backfill_progress WHERE job_id = $1
+                 ORDER BY progress_percent NULLS FIRST, source_name, split_id LIMIT $2",
+                &[&job_id, &SPLITS],
             )
             .await
             .map_err(failed)?;

@@ -173,6 +173,10 @@ async fn a_check_answers_with_its_exit_code() {
     let output = check(online(), &["--json", "s", "4"]);
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((report["safe"].clone(), output.status.code()), (false.into(), Some(1)));
+    let watch = program().args(["watch", "--once", "--url", &server.url()]).output().unwrap();
+    let told = String::from_utf8(watch.stdout).unwrap();
+    assert!(watch.status.success() && told.contains("0 of 4 splits finished"), "{told}");
+    assert!(told.contains("backfill_rate_limit is 0"), "{told}");
     session.run("ALTER MATERIALIZED VIEW mv SET backfill_rate_limit = DEFAULT").await;
     session.wait_for("SELECT tidegate.can_rescale('s', '4')", "t").await;
     assert_eq!(check(online(), &["s", "4"]).status.code(), Some(0));
