@@ -34,6 +34,7 @@ macro_rules! specification {
             let mut found: Vec<String> = std::fs::read_dir(folder())
                 .unwrap()
                 .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+                .filter(|name| name.ends_with(".slt"))
                 .collect();
             found.sort();
             assert_eq!(found, [$(concat!(stringify!($file), ".slt")),*]);
