@@ -3,7 +3,7 @@
 //!
 //! The files are [sqllogictest](https://crates.io/crates/sqllogictest) scripts. Three things are ours:
 //! - an error reads as psql shows it with `\set VERBOSITY verbose`: `ERROR:  code: message`, then `DETAIL:` and `HINT:`;
-//! - a statement without a result that gives notices is a `query` whose rows are the notices;
+//! - a statement without a result that gives notices is a `query` whose rows are the lines of the notices;
 //! - `$__DIR__` (after `control substitution on`) is a directory with the files of `examples/flights` in `flights/`.
 //!
 //! `TIDEGATE_SLT_UPDATE=1 cargo test --test it slt` writes what the server answers into the files, for `git diff`.
@@ -167,7 +167,10 @@ impl AsyncDB for Connection {
         let Table { columns, rows } = match table {
             Some(table) => table,
             None if notices.is_empty() => return Ok(DBOutput::StatementComplete(count)),
-            None => Table { columns: 1, rows: notices.iter().map(|notice| vec![told(notice)]).collect() },
+            None => {
+                let lines = notices.iter().flat_map(|notice| told(notice).lines().map(str::to_owned).collect::<Vec<_>>());
+                Table { columns: 1, rows: lines.map(|line| vec![line]).collect() }
+            }
         };
         let rows = rows.into_iter().map(|row| row.into_iter().map(|value| value.replace(&self.dir, "$__DIR__")).collect());
         Ok(DBOutput::Rows { types: vec![DefaultColumnType::Any; columns], rows: rows.collect() })
