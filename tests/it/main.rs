@@ -6,3 +6,4 @@ mod gate;
 mod lifecycle;
 mod psql;
 mod server;
+mod slt;
