@@ -174,7 +174,7 @@ fn splits(connection: &Connection, source: SourceId) -> Result<BTreeMap<SplitId,
 }
 
 fn scans(connection: &Connection, source: SourceId) -> Result<Vec<ScanRow>> {
-    let rows: Vec<(i32, i32, String, String, Option<u32>, String, bool)> = connection
+    let mut scans: Vec<(ScanRow, String)> = connection
         .prepare_cached(
             "SELECT f.id, j.id, r.name, j.query, j.rate_limit, j.order_json, f.forwarding_epoch IS NOT NULL
              FROM fragments f JOIN jobs j ON j.id = f.job_id JOIN relations r ON r.id = j.id
@@ -183,39 +183,36 @@ fn scans(connection: &Connection, source: SourceId) -> Result<Vec<ScanRow>> {
         .and_then(|mut statement| {
             statement
                 .query_map([source.0], |row| {
-                    Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?))
+                    let scan = ScanRow {
+                        fragment: FragmentId(row.get(0)?),
+                        job: JobId(row.get(1)?),
+                        job_name: row.get(2)?,
+                        query: row.get(3)?,
+                        rate_limit: row.get(4)?,
+                        after: Vec::new(),
+                        forwarding: row.get(6)?,
+                        actors: Vec::new(),
+                        states: BTreeMap::new(),
+                        starts: BTreeMap::new(),
+                        percents: BTreeMap::new(),
+                    };
+                    Ok((scan, row.get(5)?))
                 })?
                 .collect()
         })
         .context("reading the views of a source")?;
-    rows.into_iter()
-        .map(|(fragment, job, job_name, query, rate_limit, order, forwarding)| {
-            let mut starts = BTreeMap::new();
-            let mut percents = BTreeMap::new();
-            for (split, start, percent) in progress(connection, FragmentId(fragment))? {
-                starts.extend(start.map(|start| (split.clone(), start)));
-                percents.extend(percent.map(|percent| (split, percent)));
-            }
-            let order: Vec<(i32, i32)> = json(&order, "a view's backfill order")?;
-            Ok(ScanRow {
-                fragment: FragmentId(fragment),
-                job: JobId(job),
-                job_name,
-                query,
-                rate_limit,
-                after: order
-                    .into_iter()
-                    .filter(|(_, after)| *after == source.0)
-                    .map(|(before, _)| SourceId(before))
-                    .collect(),
-                forwarding,
-                actors: actors(connection, FragmentId(fragment))?,
-                states: states(connection, FragmentId(fragment))?,
-                starts,
-                percents,
-            })
-        })
-        .collect()
+    for (scan, order) in &mut scans {
+        let order: Vec<(i32, i32)> = json(order, "a view's backfill order")?;
+        let before = order.into_iter().filter(|(_, after)| *after == source.0);
+        scan.after = before.map(|(before, _)| SourceId(before)).collect();
+        scan.actors = actors(connection, scan.fragment)?;
+        scan.states = states(connection, scan.fragment)?;
+        for (split, start, percent) in progress(connection, scan.fragment)? {
+            scan.starts.extend(start.map(|start| (split.clone(), start)));
+            scan.percents.extend(percent.map(|percent| (split, percent)));
+        }
+    }
+    Ok(scans.into_iter().map(|(scan, _)| scan).collect())
 }
 
 /// A fragment's rows of the state table, one for every split of its source. Every split gets a row when it is first

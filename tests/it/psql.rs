@@ -20,9 +20,7 @@ async fn psql_shows_what_it_shows_of_postgresql() {
         )
         .await;
     session.run("CREATE MATERIALIZED VIEW mv AS SELECT id, amount FROM s").await;
-    session
-        .wait_for("SELECT count(*) FROM tidegate.split_backfill_progress WHERE state = 'Finished'", "2")
-        .await;
+    session.wait_for("SELECT count(*) FROM tidegate.split_backfill_progress WHERE state = 'Finished'", "2").await;
     let expectations = include_str!("../clients/psql.txt");
     let mut shown = String::new();
     let mut command = "";

@@ -45,11 +45,6 @@ impl Server {
         &self.data_dir
     }
 
-    /// The server's process id.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
     /// Ends the process at once, as a power cut would.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();

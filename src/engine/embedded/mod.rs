@@ -116,13 +116,21 @@ impl Embedded {
 
     /// Plans a view's query and asks the connectors of its sources for their splits.
     async fn prepare_view(&self, request: &CreateView) -> Result<Statement> {
-        let rows = self.store.snapshot()?.with(|connection| running::sources(connection))?;
+        let rows = self.store.snapshot()?.with(running::sources)?;
         let plan = view::plan(&parse_query(&request.query)?, &schemas(&rows))?;
         for (name, _) in &plan.columns {
             if crate::store::view_rows::RESERVED.contains(&name.to_lowercase().as_str()) {
                 return Err(Error::Semantics {
                     sqlstate: "42939",
                     message: format!("column name \"{name}\" is reserved"),
+                });
+            }
+            let alike = |(other, _): &&(String, String)| other.eq_ignore_ascii_case(name);
+            if plan.columns.iter().filter(alike).count() > 1 {
+                // SQLite, which holds the rows, folds case.
+                return Err(Error::Semantics {
+                    sqlstate: "42701",
+                    message: format!("column \"{name}\" is specified more than once, case aside"),
                 });
             }
         }
