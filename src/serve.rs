@@ -73,8 +73,7 @@ pub async fn serve(
         },
     ));
     let version = Arc::new(AtomicU64::new(0));
-    let runner =
-        Runner::new(Arc::clone(&engine), store.clone(), Arc::clone(&surroundings), Arc::clone(&version));
+    let runner = Runner::new(Arc::clone(&engine), store.clone(), Arc::clone(&surroundings), Arc::clone(&version));
     let server = scope::Server { available: config.worker_parallelism, barrier_interval: interval };
     let planner = wire::CatalogPlanner::new(Catalog::new(server), store.clone(), version);
     let shared = Arc::new(wire::Shared {

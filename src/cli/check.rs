@@ -102,9 +102,7 @@ fn offline(dir: PathBuf, args: &CheckArgs) -> Result<Value> {
         let now = if store.is_served() {
             clock::now_micros()
         } else {
-            connection
-                .query_row("SELECT checkpoint_at FROM meta", [], |row| row.get(0))
-                .context("reading the epoch")?
+            connection.query_row("SELECT checkpoint_at FROM meta", [], |row| row.get(0)).context("reading the epoch")?
         };
         let surroundings = Surroundings {
             available: number("worker_parallelism")?.and_then(|n| u32::try_from(n).ok()).unwrap_or(1),

@@ -120,7 +120,11 @@ fn spawn(data_dir: &Path, flags: &[String]) -> (Child, SocketAddr, SocketAddr) {
         .arg("--data-dir")
         .arg(data_dir)
         .args(["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"])
-        .args(if flags.iter().any(|flag| flag == "--barrier-interval-ms") { &[][..] } else { &["--barrier-interval-ms", "50"] })
+        .args(if flags.iter().any(|flag| flag == "--barrier-interval-ms") {
+            &[][..]
+        } else {
+            &["--barrier-interval-ms", "50"]
+        })
         .args(flags)
         .env("TIDEGATE_LOG", "info")
         .env("NO_COLOR", "1")

@@ -61,10 +61,7 @@ async fn run(file: &str) {
         if std::env::var_os("TIDEGATE_SLT_UPDATE").is_some() {
             let normalizer = sqllogictest::default_normalizer;
             let columns = sqllogictest::default_column_validator;
-            runner
-                .update_test_file(&path, " ", sqllogictest::default_validator, normalizer, columns)
-                .await
-                .unwrap();
+            runner.update_test_file(&path, " ", sqllogictest::default_validator, normalizer, columns).await.unwrap();
             return;
         }
         if let Err(error) = runner.run_file_async(&path).await {
@@ -99,7 +96,8 @@ struct Connection {
 
 impl Connection {
     async fn open(url: String, dir: String, protocol: Protocol) -> Result<Self, Failure> {
-        let (client, mut connection) = tokio_postgres::connect(&url, NoTls).await.map_err(|error| failure(&error, &dir))?;
+        let (client, mut connection) =
+            tokio_postgres::connect(&url, NoTls).await.map_err(|error| failure(&error, &dir))?;
         let notices = Arc::new(Mutex::new(Vec::new()));
         let noticed = Arc::clone(&notices);
         tokio::spawn(async move {
@@ -140,7 +138,9 @@ impl Connection {
                 }
                 let mut rows = Vec::new();
                 for row in self.client.query(&statement, &[]).await? {
-                    let values = (0..columns).map(|column| row.try_get::<_, Option<Text>>(column).map(|text| shown(text.map(|text| text.0))));
+                    let values = (0..columns).map(|column| {
+                        row.try_get::<_, Option<Text>>(column).map(|text| shown(text.map(|text| text.0)))
+                    });
                     rows.push(values.collect::<Result<_, _>>()?);
                 }
                 let count = rows.len() as u64;
@@ -168,11 +168,13 @@ impl AsyncDB for Connection {
             Some(table) => table,
             None if notices.is_empty() => return Ok(DBOutput::StatementComplete(count)),
             None => {
-                let lines = notices.iter().flat_map(|notice| told(notice).lines().map(str::to_owned).collect::<Vec<_>>());
+                let lines =
+                    notices.iter().flat_map(|notice| told(notice).lines().map(str::to_owned).collect::<Vec<_>>());
                 Table { columns: 1, rows: lines.map(|line| vec![line]).collect() }
             }
         };
-        let rows = rows.into_iter().map(|row| row.into_iter().map(|value| value.replace(&self.dir, "$__DIR__")).collect());
+        let rows =
+            rows.into_iter().map(|row| row.into_iter().map(|value| value.replace(&self.dir, "$__DIR__")).collect());
         Ok(DBOutput::Rows { types: vec![DefaultColumnType::Any; columns], rows: rows.collect() })
     }
 
@@ -211,9 +213,7 @@ impl std::error::Error for Failure {}
 
 fn failure(error: &tokio_postgres::Error, dir: &str) -> Failure {
     match error.as_db_error() {
-        Some(error) => {
-            Failure { sqlstate: error.code().code().to_owned(), text: told(error).replace(dir, "$__DIR__") }
-        }
+        Some(error) => Failure { sqlstate: error.code().code().to_owned(), text: told(error).replace(dir, "$__DIR__") },
         None => Failure { sqlstate: String::new(), text: format!("{error:?}") },
     }
 }
@@ -226,6 +226,15 @@ fn told(error: &DbError) -> String {
         }
     }
     text
+}
+
+/// An element of an array as PostgreSQL shows it.
+fn quoted(text: String) -> String {
+    if text.is_empty() || text.contains(|c: char| c.is_whitespace() || "{},\"\\".contains(c)) {
+        format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+    } else {
+        text
+    }
 }
 
 /// A value as the files write it.
@@ -251,11 +260,14 @@ impl<'a> FromSql<'a> for Text {
             Type::FLOAT4 => f32::from_sql(kind, raw)?.to_string(),
             Type::FLOAT8 => f64::from_sql(kind, raw)?.to_string(),
             Type::CHAR => char::from(u8::try_from(i8::from_sql(kind, raw)?)?).to_string(),
-            Type::JSON | Type::JSONB => serde_json::Value::from_sql(kind, raw)?.to_string(),
+            // A version, then the text.
+            Type::JSONB => std::str::from_utf8(&raw[1..])?.to_owned(),
             _ if matches!(kind.kind(), Kind::Array(_)) => {
                 let values = Vec::<Option<Text>>::from_sql(kind, raw)?;
-                let values: Vec<String> =
-                    values.into_iter().map(|value| value.map_or_else(|| "NULL".to_owned(), |text| text.0)).collect();
+                let values: Vec<String> = values
+                    .into_iter()
+                    .map(|value| value.map_or_else(|| "NULL".to_owned(), |text| quoted(text.0)))
+                    .collect();
                 format!("{{{}}}", values.join(","))
             }
             _ => <&str>::from_sql(kind, raw)?.to_owned(),
@@ -276,7 +288,6 @@ impl<'a> FromSql<'a> for Text {
                         Type::FLOAT4,
                         Type::FLOAT8,
                         Type::CHAR,
-                        Type::JSON,
                         Type::JSONB,
                     ]
                     .contains(kind)

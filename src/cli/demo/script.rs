@@ -9,7 +9,8 @@ use crate::cli::client::connect;
 use crate::error::{Error, Result};
 
 /// How far every split of the view on orders is.
-const PROGRESS: &str = "SELECT split_id, state, backfill_offset, target_offset, round(progress_percent, 1) AS percent, actor_id, eta
+const PROGRESS: &str =
+    "SELECT split_id, state, backfill_offset, target_offset, round(progress_percent, 1) AS percent, actor_id, eta
 FROM tidegate.split_backfill_progress WHERE job_name = 'order_totals' ORDER BY split_id;";
 
 /// Tells the story, each step over the server's PostgreSQL port.
@@ -42,7 +43,9 @@ WITH (connector = 'file', path = '{path}') FORMAT PLAIN ENCODE JSON;"
 WITH (connector = 'datagen', splits = 6, rows_per_split = 9000) FORMAT PLAIN ENCODE JSON;",
         )
         .await?;
-    session.say("Two views. Each starts a backfill of all that its source holds; this one is held to 2000 rows/s an actor.");
+    session.say(
+        "Two views. Each starts a backfill of all that its source holds; this one is held to 2000 rows/s an actor.",
+    );
     session.run("SET background_ddl = true;").await?;
     session
         .run("CREATE MATERIALIZED VIEW delays AS SELECT carrier, flight, dest, dep_delay FROM flights WHERE dep_delay > 0;")
@@ -108,11 +111,13 @@ async fn accepted(session: &Session) -> Result<()> {
     session.say("The ALTER that was refused, now that every split is Finished: accepted, by the same check.");
     session.run("ALTER SOURCE orders SET PARALLELISM = 2;").await?;
     session.run("ALTER SOURCE orders SET PARALLELISM = 3;").await?;
-    session.run("SELECT split_id, actor_id FROM tidegate.split_assignments WHERE source_name = 'orders' ORDER BY split_id;").await?;
-    session.say("And every row is there once:");
     session
-        .run("SELECT count(*) AS rows, count(DISTINCT id) AS ids FROM order_totals;")
+        .run(
+            "SELECT split_id, actor_id FROM tidegate.split_assignments WHERE source_name = 'orders' ORDER BY split_id;",
+        )
         .await?;
+    session.say("And every row is there once:");
+    session.run("SELECT count(*) AS rows, count(DISTINCT id) AS ids FROM order_totals;").await?;
     session.run("SELECT carrier, count(*) AS late, max(dep_delay) AS worst FROM delays GROUP BY carrier ORDER BY late DESC;").await?;
     Ok(())
 }

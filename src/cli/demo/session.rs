@@ -90,8 +90,7 @@ fn table(messages: &[SimpleQueryMessage]) -> (String, usize) {
     };
     let widths: Vec<usize> = (0..head.len()).map(width).collect();
     let line = |cells: &[String]| {
-        let padded: Vec<String> =
-            cells.iter().zip(&widths).map(|(cell, width)| format!(" {cell:<width$} ")).collect();
+        let padded: Vec<String> = cells.iter().zip(&widths).map(|(cell, width)| format!(" {cell:<width$} ")).collect();
         padded.join("|").trim_end().to_owned()
     };
     let rule: Vec<String> = widths.iter().map(|width| "-".repeat(width + 2)).collect();

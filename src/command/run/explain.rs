@@ -33,12 +33,12 @@ pub fn explain(
     let (ObjectKind::Source, AlterAction::Parallelism(rescale)) = (alter.kind, &alter.action) else {
         return Err(Error::FeatureNotSupported {
             what: "EXPLAIN of this ALTER".into(),
-            hint: "It moves no splits. EXPLAIN ALTER SOURCE s SET PARALLELISM = n shows what a rescale would do.".into(),
+            hint: "It moves no splits. EXPLAIN ALTER SOURCE s SET PARALLELISM = n shows what a rescale would do."
+                .into(),
         });
     };
-    let input = store
-        .snapshot()?
-        .with(|connection| check_input(connection, &alter.name, rescale.target, surroundings))?;
+    let input =
+        store.snapshot()?.with(|connection| check_input(connection, &alter.name, rescale.target, surroundings))?;
     let report = check(&input, policy);
     let lines = if json {
         let text = serde_json::to_string_pretty(&[as_json(&report)])
@@ -89,7 +89,8 @@ fn as_text(report: &Report) -> String {
             let _ = writeln!(text, "  Splits of materialized view \"{}\":", split.job_name);
             job = Some(split.job_id);
         }
-        let _ = writeln!(text, "    split \"{}\": {}, {} - {}", split.split, split.verdict, split.decision, split.reason());
+        let _ =
+            writeln!(text, "    split \"{}\": {}, {} - {}", split.split, split.verdict, split.decision, split.reason());
     }
     text
 }

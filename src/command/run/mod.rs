@@ -67,8 +67,16 @@ impl Runner {
             definition: source.definition,
             connector,
             options,
-            columns: source.columns.into_iter().map(|column| (column.name, short_name(column.data_type).into())).collect(),
-            parallelism: caller.settings.streaming_parallelism().and_then(NonZeroU32::new).map_or(Target::Adaptive, Target::Fixed),
+            columns: source
+                .columns
+                .into_iter()
+                .map(|column| (column.name, short_name(column.data_type).into()))
+                .collect(),
+            parallelism: caller
+                .settings
+                .streaming_parallelism()
+                .and_then(NonZeroU32::new)
+                .map_or(Target::Adaptive, Target::Fixed),
             rate_limit: caller.settings.source_rate_limit(),
         };
         self.engine.create_source(request, &caller.cancel).await?;
@@ -103,7 +111,8 @@ impl Runner {
         let mut notices = Vec::new();
         let mut names = Vec::new();
         for name in drop.names {
-            if drop.if_exists && self.store.snapshot()?.with(|connection| relations::find(connection, &name))?.is_none() {
+            if drop.if_exists && self.store.snapshot()?.with(|connection| relations::find(connection, &name))?.is_none()
+            {
                 notices.push(Notice::notice(format!("{} \"{name}\" does not exist, skipping", drop.kind)));
             } else {
                 names.push(name);
@@ -143,10 +152,9 @@ impl Runner {
 
     /// No object of the embedded engine has a backfill parallelism of its own.
     fn no_backfill_parallelism(&self, alter: &Alter) -> Error {
-        let found = self
-            .store
-            .snapshot()
-            .and_then(|snapshot| snapshot.with(|connection| relations::get(connection, relation_kind(alter.kind), &alter.name)));
+        let found = self.store.snapshot().and_then(|snapshot| {
+            snapshot.with(|connection| relations::get(connection, relation_kind(alter.kind), &alter.name))
+        });
         match found {
             Err(error) => error,
             Ok(_) => Error::WrongObjectType {
@@ -216,7 +224,10 @@ fn told(source: &str, rescaled: Rescaled) -> Vec<Notice> {
             let mut notices: Vec<Notice> =
                 warnings.into_iter().map(|warning| Notice::warning("01000", warning)).collect();
             notices.push(Notice {
-                detail: Some(format!("{moved} {} moved; tidegate.rescale_history has the line {id}.", if moved == 1 { "split" } else { "splits" })),
+                detail: Some(format!(
+                    "{moved} {} moved; tidegate.rescale_history has the line {id}.",
+                    if moved == 1 { "split" } else { "splits" }
+                )),
                 ..Notice::notice(format!("rescale {id} of source \"{source}\" is committed"))
             });
             notices
@@ -245,7 +256,8 @@ fn done(tag: &str) -> Outcome {
 }
 
 fn skipped(tag: &str, name: &str) -> Outcome {
-    let notice = Notice { sqlstate: "42P07", ..Notice::notice(format!("relation \"{name}\" already exists, skipping")) };
+    let notice =
+        Notice { sqlstate: "42P07", ..Notice::notice(format!("relation \"{name}\" already exists, skipping")) };
     Outcome::Done { tag: tag.into(), notices: vec![notice] }
 }
 

@@ -18,9 +18,7 @@ use crate::backfill::check::Persisted;
 use crate::backfill::id::{ActorId, FragmentId, JobId, Offset, SourceId, SplitId};
 use crate::backfill::stage::{ReaderState, SplitChange, Stage, on_split_change};
 use crate::backfill::state::{BackfillState, BackfillStateWithProgress};
-use crate::backfill::transition::{
-    Emit, on_reader_position, on_reader_row, on_upstream_position, on_upstream_row,
-};
+use crate::backfill::transition::{Emit, on_reader_position, on_reader_row, on_upstream_position, on_upstream_row};
 use crate::store::view_rows::Emitted;
 
 /// What the coordinator lets a fragment do, at any time.
