@@ -409,7 +409,7 @@ impl Error {
                 "Raise it with SET {setting} = '60s', or look at tidegate.job_backfill_progress.blocked_by."
             )),
             Self::InTransactionBlock { .. } => Some("Run it outside BEGIN ... COMMIT.".into()),
-            Self::SourceUnreachable { .. } => Some("It resumes by itself once the connector can reach it.".into()),
+            Self::SourceUnreachable { .. } => Some("Nothing was changed. Try again once it can be reached.".into()),
             Self::BadState { .. } => Some(
                 "SELECT * FROM tidegate.invariant_violations has the whole story; recreate the materialized view."
                     .into(),

@@ -47,16 +47,17 @@ SELECT f.job_id AS job_id, r.name AS job_name, r.schema AS schema_name, f.source
     THEN CAST(split_remaining(b.state, g.start_offset) / g.offsets_per_second * 1000000 AS INTEGER) END AS eta,
   CASE WHEN state_name(b.state) = 'Finished' THEN NULL
     WHEN now_micros() - g.last_change_at > 5000000 THEN now_micros() - g.last_change_at END AS stalled_for,
-  CASE WHEN state_name(b.state) = 'Finished' THEN NULL ELSE COALESCE(g.blocked_by,
+  COALESCE(CASE WHEN state_name(b.state) = 'Finished' THEN NULL ELSE COALESCE(g.blocked_by,
     CASE WHEN b.state IS NOT NULL AND state_name(b.state) IS NULL
       THEN 'the state row doesn''t parse: recreate the materialized view' END,
     CASE WHEN j.rate_limit = 0
-      THEN 'the backfill rate limit is 0: ALTER MATERIALIZED VIEW ' || r.name || ' SET backfill_rate_limit = DEFAULT resumes it' END,
+      THEN 'the backfill rate limit is 0: ALTER MATERIALIZED VIEW ' || r.name || ' SET backfill_rate_limit = DEFAULT resumes it' END) END,
     CASE WHEN p.error IS NOT NULL
-      THEN 'source unreachable since ' || strftime('%Y-%m-%d %H:%M:%S', p.error_at / 1000000, 'unixepoch') || ' UTC: ' || p.error END,
+      THEN 'source unreachable since ' || strftime('%Y-%m-%d %H:%M:%S', p.error_at / 1000000, 'unixepoch') || ' UTC: ' || p.error || ' (resumes by itself)' END,
     CASE WHEN so.discovery_error IS NOT NULL
-      THEN 'source unreachable since ' || strftime('%Y-%m-%d %H:%M:%S', so.discovery_error_at / 1000000, 'unixepoch') || ' UTC: ' || so.discovery_error END,
-    CASE WHEN ja.id IS NULL THEN 'no actor holds the split: waiting for a barrier' END) END AS blocked_by,
+      THEN 'source unreachable since ' || strftime('%Y-%m-%d %H:%M:%S', so.discovery_error_at / 1000000, 'unixepoch') || ' UTC: ' || so.discovery_error || ' (resumes by itself)' END,
+    CASE WHEN ja.id IS NULL AND NOT COALESCE(state_name(b.state) = 'Finished', 0)
+      THEN 'no actor holds the split: waiting for a barrier' END) AS blocked_by,
   g.first_seen_at AS first_seen_at, g.last_change_at AS last_change_at, b.epoch AS epoch, g.updated_at AS updated_at,
   CASE WHEN b.state IS NULL THEN NULL WHEN state_name(b.state) IS NULL THEN json_quote(b.state) ELSE b.state END AS raw
 FROM main.fragments f

@@ -16,6 +16,9 @@ use crate::backfill::target::Target;
 use crate::error::Result;
 use crate::store::relations::RelationKind;
 
+/// The highest rate limit: `rw_rate_limit.rate_limit` is an int, as in RisingWave.
+pub const MAX_RATE_LIMIT: u32 = i32::MAX.unsigned_abs();
+
 /// A source to make.
 #[derive(Debug, Clone)]
 pub struct CreateSource {

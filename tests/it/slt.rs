@@ -228,6 +228,15 @@ fn told(error: &DbError) -> String {
     text
 }
 
+/// An element of an array as PostgreSQL shows it.
+fn quoted(text: String) -> String {
+    if text.is_empty() || text.contains(|c: char| c.is_whitespace() || "{},\"\\".contains(c)) {
+        format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+    } else {
+        text
+    }
+}
+
 /// A value as the files write it.
 fn shown(value: Option<String>) -> String {
     match value {
@@ -251,11 +260,14 @@ impl<'a> FromSql<'a> for Text {
             Type::FLOAT4 => f32::from_sql(kind, raw)?.to_string(),
             Type::FLOAT8 => f64::from_sql(kind, raw)?.to_string(),
             Type::CHAR => char::from(u8::try_from(i8::from_sql(kind, raw)?)?).to_string(),
-            Type::JSON | Type::JSONB => serde_json::Value::from_sql(kind, raw)?.to_string(),
+            // A version, then the text.
+            Type::JSONB => std::str::from_utf8(&raw[1..])?.to_owned(),
             _ if matches!(kind.kind(), Kind::Array(_)) => {
                 let values = Vec::<Option<Text>>::from_sql(kind, raw)?;
-                let values: Vec<String> =
-                    values.into_iter().map(|value| value.map_or_else(|| "NULL".to_owned(), |text| text.0)).collect();
+                let values: Vec<String> = values
+                    .into_iter()
+                    .map(|value| value.map_or_else(|| "NULL".to_owned(), |text| quoted(text.0)))
+                    .collect();
                 format!("{{{}}}", values.join(","))
             }
             _ => <&str>::from_sql(kind, raw)?.to_owned(),
@@ -276,7 +288,6 @@ impl<'a> FromSql<'a> for Text {
                         Type::FLOAT4,
                         Type::FLOAT8,
                         Type::CHAR,
-                        Type::JSON,
                         Type::JSONB,
                     ]
                     .contains(kind)

@@ -38,6 +38,8 @@ pub const FUNCTIONS: &[Definition] = &[
             Err(error) => Err(invalid("22P02", format!("invalid input syntax for type json: {error}"))),
         }
     }),
+    // What `jsonb_column::text` is: see `Session::plan`.
+    stable("jsonb_out", 1..=1, "text", |call| Ok(text(call.text(0)))),
     stable("to_regclass", 1..=1, "regclass", |call| lenient(call, relation_by_name)),
     stable("to_regtype", 1..=1, "regtype", |call| lenient(call, type_by_name)),
     stable("to_regproc", 1..=1, "oid", |call| lenient(call, function_by_name)),

@@ -40,6 +40,10 @@ fn columns_have_postgresqls_names() {
             "SELECT raw, eta, first_seen_at FROM split_backfill_progress",
             vec!["raw jsonb", "eta interval", "first_seen_at timestamptz"],
         ),
+        (
+            "SELECT raw::text, x || '' AS y, x FROM (SELECT raw, raw::varchar AS x FROM split_backfill_progress) AS s",
+            vec!["raw text", "y text", "x text"],
+        ),
         ("SELECT now(), current_schemas(true)", vec!["now timestamptz", "current_schemas _name"]),
     ] {
         assert_eq!(columns(sql), names, "{sql}");

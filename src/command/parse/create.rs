@@ -5,6 +5,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 use super::cursor::{Cursor, Literal};
 use super::{query, types, unsupported};
 use crate::command::ast::{ColumnDef, Command, CreateSource, CreateView, Encode, Format, RateLimit};
+use crate::engine::MAX_RATE_LIMIT;
 use crate::error::{Error, Result, nearest};
 
 const SOURCE: &str =
@@ -12,7 +13,7 @@ const SOURCE: &str =
 const VIEW: &str = "CREATE MATERIALIZED VIEW [IF NOT EXISTS] name [WITH (option = value, ...)] AS SELECT ...";
 const VIEW_OPTIONS: [&str; 2] = ["backfill_order", "backfill_rate_limit"];
 /// What a rate limit may be.
-pub(super) const RATE_LIMITS: &str = "a number of rows a second from 0 to 4294967295, or DEFAULT";
+pub(super) const RATE_LIMITS: &str = "a number of rows a second from 0 to 2147483647, or DEFAULT";
 
 /// After the word CREATE.
 pub(super) fn create(cursor: &mut Cursor<'_>) -> Result<Command> {
@@ -269,7 +270,11 @@ pub(super) fn rate_limit(cursor: &mut Cursor<'_>, what: &str) -> Result<RateLimi
         cursor.literal()?;
         return Ok(RateLimit::Unlimited);
     }
-    cursor.integer(what, RATE_LIMITS).map(RateLimit::RowsPerSecond)
+    let rows: u32 = cursor.integer(what, RATE_LIMITS)?;
+    if rows > MAX_RATE_LIMIT {
+        return Err(Error::InvalidValue { what: what.into(), value: rows.to_string(), allowed: RATE_LIMITS.into() });
+    }
+    Ok(RateLimit::RowsPerSecond(rows))
 }
 
 fn backfill_order(cursor: &mut Cursor<'_>) -> Result<Vec<(String, String)>> {

@@ -14,6 +14,7 @@ use super::datagen::Datagen;
 use super::file::FileConnector;
 use super::json::Decoder;
 use super::{Connector, datagen};
+use crate::engine::MAX_RATE_LIMIT;
 use crate::error::{Error, Result, nearest};
 
 const CONNECTORS: [&str; 2] = ["file", "datagen"];
@@ -78,9 +79,9 @@ pub fn build(
 /// The rows a second that each split of the source may bring, if limited. 0 pauses it.
 ///
 /// # Errors
-/// [`Error::InvalidValue`] when it isn't a number from 0 to 4294967295.
+/// [`Error::InvalidValue`] when it isn't a number from 0 to 2147483647.
 pub fn source_rate_limit(options: &BTreeMap<String, String>) -> Result<Option<u32>> {
-    number(options, SOURCE_RATE_LIMIT, 0..=u32::MAX)
+    number(options, SOURCE_RATE_LIMIT, 0..=MAX_RATE_LIMIT)
 }
 
 fn check_known(options: &BTreeMap<String, String>, connector: &str, known: &[&'static str]) -> Result<()> {
@@ -236,9 +237,9 @@ mod tests {
             ),
             (
                 "datagen",
-                &[("source_rate_limit", "4294967296")],
-                "invalid value for option \"source_rate_limit\": \"4294967296\" | Allowed: a whole number from 0 to \
-                 4294967295.",
+                &[("source_rate_limit", "2147483648")],
+                "invalid value for option \"source_rate_limit\": \"2147483648\" | Allowed: a whole number from 0 to \
+                 2147483647.",
             ),
             ("s3", &[], "invalid value for option \"connector\": \"s3\" | Allowed: one of file, datagen."),
             (
