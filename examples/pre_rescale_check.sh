@@ -3,6 +3,10 @@
 #   examples/pre_rescale_check.sh SOURCE TARGET
 # TIDEGATE_URL names the server, as for `tidegate check`. Exit code: 0 rescaled, 1 not safe, 2 could not tell.
 set -u
+if [ $# -ne 2 ]; then
+  echo "usage: $0 SOURCE TARGET" >&2
+  exit 2
+fi
 source=$1 target=$2
 url=${TIDEGATE_URL:-postgres://root@127.0.0.1:4567/dev}
 

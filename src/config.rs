@@ -42,7 +42,7 @@ pub struct Flags {
     #[arg(long, value_name = "FILE", env = "TIDEGATE_CONFIG")]
     #[serde(skip)]
     pub config: Option<PathBuf>,
-    /// Engine [default: embedded].
+    /// Engine; this version has the embedded one only [default: embedded].
     #[arg(long, value_enum, env = "TIDEGATE_ENGINE")]
     pub engine: Option<EngineKind>,
     /// URL of the cluster, for --engine risingwave.

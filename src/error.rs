@@ -291,6 +291,26 @@ pub enum Error {
         /// The next step.
         hint: String,
     },
+    /// A server can't be reached, or the connection broke.
+    #[error("{message}")]
+    Connection {
+        /// What happened.
+        message: String,
+        /// The next step.
+        hint: String,
+    },
+    /// What a server said to the command line.
+    #[error("{message}")]
+    Server {
+        /// Its code.
+        sqlstate: &'static str,
+        /// Its message.
+        message: String,
+        /// Its facts.
+        detail: Option<String>,
+        /// Its next step.
+        hint: Option<String>,
+    },
     /// The engine lost an actor and is rebuilding from its last checkpoint, or can't.
     #[error("the engine is recovering")]
     Recovering {
@@ -352,6 +372,8 @@ impl Error {
             | Self::Query { sqlstate, .. } => sqlstate,
             Self::DataDirectory { .. } | Self::Config { .. } => "F0000",
             Self::Store { source, .. } => store_sqlstate(source),
+            Self::Connection { .. } => "08001",
+            Self::Server { sqlstate, .. } => sqlstate,
             Self::Recovering { .. } => "57P03",
             Self::Internal(_) => "XX000",
         }
@@ -365,6 +387,7 @@ impl Error {
             Self::ObjectInUse { since, .. } => Some(format!("Since {since}.")),
             Self::UnsafeRescale(refusal) => Some(refusal.detail.clone()),
             Self::NoSuchRescale { state, .. } => state.clone(),
+            Self::Server { detail, .. } => detail.clone(),
             Self::BarrierTimeout { limit, waiting_for, .. } => Some(format!("The limit is {limit}. {waiting_for}")),
             Self::SourceUnreachable { detail, .. }
             | Self::Recovering { detail }
@@ -390,7 +413,9 @@ impl Error {
             | Self::BackfillOrder { hint, .. }
             | Self::UnsupportedView { hint, .. }
             | Self::DataDirectory { hint, .. }
+            | Self::Connection { hint, .. }
             | Self::Config { hint, .. } => Some(hint.clone()),
+            Self::Server { hint, .. } => hint.clone(),
             Self::UndefinedRelation { nearest, .. }
             | Self::UndefinedColumn { nearest, .. }
             | Self::UnknownOption { nearest, .. }

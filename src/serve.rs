@@ -9,6 +9,7 @@ use rusqlite::params;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tracing::info;
 
 use crate::catalog::{Catalog, scope};
 use crate::clock;
@@ -61,6 +62,12 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> Result<()> {
     let store = Store::open(&config.data_dir)?;
+    let address = |listener: &TcpListener| listener.local_addr().map_or_else(|e| e.to_string(), |at| at.to_string());
+    info!(
+        "listening on {} (user root, database dev, loopback only: there is no authentication), HTTP on {}",
+        address(&listeners.postgres),
+        address(&listeners.http),
+    );
     store.set_reader_setup(Arc::new(crate::catalog::prepare_connection));
     write_settings(&store, &config).await?;
     let surroundings = surroundings(&config);

@@ -7,7 +7,7 @@
 -- from_parallelism int4: Actors before.
 -- to_parallelism int4: Actors that were asked for.
 -- decision text: committed, refused or cancelled.
--- moved_splits int4: Splits that changed actors. NULL unless committed.
+-- moved_splits int4: Splits that changed actors. 0 when it was refused, NULL when it was cancelled.
 -- offending jsonb: The splits that stood in the way, with their states; an empty array when none did.
 -- requested_by text: Who asked for it.
 -- application_name text: With which program.

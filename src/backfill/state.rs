@@ -75,7 +75,34 @@ impl BackfillStateWithProgress {
     /// Says what is wrong and where, when the text isn't JSON, lacks a key, has one too many, or holds an offset that
     /// isn't a signed 64-bit integer as text.
     pub fn from_json(json: &str) -> Result<Self, String> {
-        serde_json::from_str(json).map_err(|error| error.to_string())
+        match Self::from_own_json(json) {
+            Some(state) => Ok(state),
+            None => serde_json::from_str(json).map_err(|error| error.to_string()),
+        }
+    }
+
+    /// Reads just the form that `Display` writes, which nearly every row has, in a fraction of the time: a check reads
+    /// a row a split.
+    fn from_own_json(json: &str) -> Option<Self> {
+        // Of several spellings of a number this knows the one that JSON allows.
+        let rest = json.strip_prefix(r#"{"num_consumed_rows": "#)?;
+        let (rows, rest) = rest.split_at(rest.bytes().position(|byte| !byte.is_ascii_digit())?);
+        if rows.len() > 1 && rows.starts_with('0') {
+            return None;
+        }
+        let rest = rest.strip_prefix(r#", "state": "#)?;
+        let (state, rest) = if let Some(rest) = rest.strip_prefix(r#""Finished""#) {
+            (BackfillState::Finished, rest)
+        } else if let Some(rest) = rest.strip_prefix(r#"{"Backfilling": "#) {
+            let (offset, rest) = own_offset(rest)?;
+            (BackfillState::Backfilling(offset), rest.strip_prefix('}')?)
+        } else {
+            let (offset, rest) = own_offset(rest.strip_prefix(r#"{"SourceCachingUp": "#)?)?;
+            (BackfillState::SourceCachingUp(offset?), rest.strip_prefix('}')?)
+        };
+        let (target_offset, rest) = own_offset(rest.strip_prefix(r#", "target_offset": "#)?)?;
+        let state = Self { state, num_consumed_rows: rows.parse().ok()?, target_offset };
+        (rest == "}").then_some(state)
     }
 
     /// The row of the state table, as RisingWave's SQL shows it:
@@ -83,6 +110,15 @@ impl BackfillStateWithProgress {
     pub fn to_json(&self) -> String {
         self.to_string()
     }
+}
+
+/// An offset or null at the start of a text, and the text behind it.
+fn own_offset(text: &str) -> Option<(Option<Offset>, &str)> {
+    if let Some(rest) = text.strip_prefix("null") {
+        return Some((None, rest));
+    }
+    let (offset, rest) = text.strip_prefix('"')?.split_once('"')?;
+    Some((Some(offset.parse().ok()?), rest))
 }
 
 impl Default for BackfillStateWithProgress {

@@ -64,7 +64,7 @@ impl Catalog {
         options.sql_parser.parse_float_as_decimal = false;
         options.sql_parser.default_null_ordering = "nulls_max".into();
         options.execution.time_zone = Some(types::UTC.into());
-        // Plans are run again, and a filter that one run has learnt would be wrong in the next.
+        // A plan may be run again, and a dynamic filter keeps what it learned from the rows of the run before.
         options.optimizer.enable_dynamic_filter_pushdown = false;
         let mut analyzer = Analyzer::new();
         analyzer.rules.insert(0, Arc::new(TypeLiterals));

@@ -6,6 +6,7 @@ use std::str::FromStr as _;
 
 use clap::Args;
 use serde_json::Value;
+use tokio_postgres::Client;
 
 use super::client::{DEFAULT_URL, connect, failed};
 use super::print_error;
@@ -17,6 +18,9 @@ use crate::error::{Error, Result};
 use crate::store::check_input::{Surroundings, check_input};
 use crate::store::{Context, Store, view_rows::quote};
 
+/// Checkpoints that a check waits for at most.
+const BARRIERS: usize = 3;
+
 /// Exit codes: 0 safe, 1 not safe (the reasons are printed), 2 could not tell.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
@@ -25,9 +29,9 @@ pub struct CheckArgs {
     /// The parallelism: a number, adaptive, bounded(n) or ratio(r).
     target: String,
     /// The server to ask [default: postgres://root@127.0.0.1:4567/dev].
-    #[arg(long, env = "TIDEGATE_URL", conflicts_with = "data_dir")]
+    #[arg(long, env = "TIDEGATE_URL")]
     url: Option<String>,
-    /// Look into a data directory instead, whether or not a server runs on it.
+    /// Look into a data directory instead of asking a server, whether or not one runs on it.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// forwarding, all_finished or stage_aware [default: the server's].
@@ -60,9 +64,31 @@ pub async fn run(args: CheckArgs) -> ExitCode {
     }
 }
 
-/// Asks a server for the report of its dry run.
+/// Asks a server for the report of its dry run. Actors that were just built need a checkpoint or two before anything
+/// can be told of them; an ALTER waits for those, and so does this.
 async fn online(args: &CheckArgs) -> Result<Value> {
     let client = connect(args.url.as_deref().unwrap_or(DEFAULT_URL), "tidegate check").await?;
+    let mut report = dry_run(&client, args).await?;
+    for _ in 0..BARRIERS {
+        if !waits_for_barriers_only(&report) {
+            break;
+        }
+        client.batch_execute("FLUSH").await.map_err(failed)?;
+        report = dry_run(&client, args).await?;
+    }
+    Ok(report)
+}
+
+fn waits_for_barriers_only(report: &Value) -> bool {
+    let open = |list: &Value, of: &str| {
+        let open = list.as_array().into_iter().flatten().filter(|item| item["decision"] != "pass");
+        open.filter_map(|item| item[of].as_str().map(str::to_owned)).collect::<Vec<_>>()
+    };
+    open(&report["splits"], "split_id").is_empty()
+        && open(&report["conditions"], "check_name") == ["second_checkpoint_seen"]
+}
+
+async fn dry_run(client: &Client, args: &CheckArgs) -> Result<Value> {
     if let Some(policy) = &args.policy {
         client.batch_execute(&format!("SET rescale_policy = {}", literal(policy))).await.map_err(failed)?;
     }

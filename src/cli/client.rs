@@ -10,9 +10,9 @@ pub const DEFAULT_URL: &str = "postgres://root@127.0.0.1:4567/dev";
 /// Connects, with an `application_name` that the history shows.
 ///
 /// # Errors
-/// [`Error::Config`] when the URL is wrong or nobody answers there.
+/// [`Error::Connection`] when the URL is wrong or nobody answers there.
 pub async fn connect(url: &str, application_name: &str) -> Result<Client> {
-    let failed = |error: tokio_postgres::Error| Error::Config {
+    let failed = |error: tokio_postgres::Error| Error::Connection {
         message: format!("cannot connect to {}: {}", without_password(url), with_causes(&error)),
         hint: "Is `tidegate serve` running there? Another address goes with --url.".into(),
     };
@@ -26,9 +26,18 @@ pub async fn connect(url: &str, application_name: &str) -> Result<Client> {
     Ok(client)
 }
 
-/// An error of the client as one of ours.
+/// An error of the client as one of ours. What the server says is passed on as it is.
 pub fn failed(error: tokio_postgres::Error) -> Error {
-    Error::Config { message: with_causes(&error), hint: "The server's log may say more.".into() }
+    if let Some(said) = error.as_db_error() {
+        return Error::Server {
+            // Leaked: a command that fails has just this one error, and ends.
+            sqlstate: said.code().code().to_owned().leak(),
+            message: said.message().to_owned(),
+            detail: said.detail().map(str::to_owned),
+            hint: said.hint().map(str::to_owned),
+        };
+    }
+    Error::Connection { message: with_causes(&error), hint: "The server's log may say more.".into() }
 }
 
 fn with_causes(error: &dyn std::error::Error) -> String {

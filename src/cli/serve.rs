@@ -18,11 +18,6 @@ pub async fn run(flags: Flags) -> Result<()> {
     let listeners = Listeners::bind(&config).await?;
     let shutdown = CancellationToken::new();
     stop_on_signal(shutdown.clone())?;
-    info!(
-        "listening on {} (user root, database dev, loopback only: there is no authentication), HTTP on {}",
-        listeners.postgres.local_addr().map_or_else(|error| error.to_string(), |address| address.to_string()),
-        listeners.http.local_addr().map_or_else(|error| error.to_string(), |address| address.to_string()),
-    );
     serve(config, listeners, observe::install_metrics()?, shutdown).await?;
     info!("stopped");
     Ok(())

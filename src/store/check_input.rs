@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{Context, relations, running};
-use crate::backfill::check::{Input, Job, JobActor, SplitSeen};
+use crate::backfill::assignment::Assignment;
+use crate::backfill::check::{Input, Job, JobActor, Persisted, SplitSeen};
 use crate::backfill::id::{ActorId, Epoch, FragmentId, JobId, Offset, RescaleId, SourceId, SplitId};
 use crate::backfill::stage::{ReaderState, Stage};
 use crate::backfill::target::Target;
@@ -45,13 +46,18 @@ pub fn check_input(
             statement.query_row([], |row| Ok((Epoch(row.get(0)?), row.get(1)?, ActorId(row.get(2)?))))
         })
         .context("reading the epoch")?;
+    let assignment = running::assignment(connection, source_id, &actors)?;
+    let jobs = jobs(connection, source_id, &assignment)?;
+    // The check asks when a split was seen only of one that has no state: nearly always there is none.
+    let has_missing = jobs.iter().any(|job| job.states.values().any(|state| *state == Persisted::Missing));
+    let seen_splits = if has_missing { seen_splits(connection, source_id)? } else { BTreeMap::new() };
     Ok(Input {
         source_id,
         source_name: relation.name,
         is_shared: true,
-        assignment: running::assignment(connection, source_id, &actors)?,
-        seen_splits: seen_splits(connection, source_id)?,
-        jobs: jobs(connection, source_id)?,
+        assignment,
+        seen_splits,
+        jobs,
         rescale_in_flight: in_flight(connection, source_id, surroundings.asking)?,
         target,
         available: surroundings.available,
@@ -101,7 +107,10 @@ fn seen_splits(connection: &Connection, source: SourceId) -> Result<BTreeMap<Spl
         .context("reading the splits of a source")
 }
 
-fn jobs(connection: &Connection, source: SourceId) -> Result<Vec<Job>> {
+fn jobs(connection: &Connection, source: SourceId, assignment: &Assignment) -> Result<Vec<Job>> {
+    let mut held: Vec<&SplitId> = assignment.values().flatten().collect();
+    // Stable: it merges the actors' runs, each of which is in order.
+    held.sort();
     let rows: Vec<(i32, String, i32, i64, bool)> = connection
         .prepare_cached(
             "SELECT j.id, r.name, f.id, j.started_at, f.forwarding_epoch IS NOT NULL
@@ -117,7 +126,8 @@ fn jobs(connection: &Connection, source: SourceId) -> Result<Vec<Job>> {
     rows.into_iter()
         .map(|(id, name, fragment, created_at_micros, forwarding)| {
             let fragment_id = FragmentId(fragment);
-            let (start_offsets, offsets_per_second) = progress(connection, fragment_id)?;
+            let states = running::states_of(connection, fragment_id, held.iter().copied())?;
+            let (start_offsets, offsets_per_second) = progress(connection, fragment_id, &states)?;
             Ok(Job {
                 id: JobId(id),
                 name,
@@ -125,7 +135,7 @@ fn jobs(connection: &Connection, source: SourceId) -> Result<Vec<Job>> {
                 created_at_micros,
                 forwarding,
                 actors: job_actors(connection, fragment_id, forwarding)?,
-                states: running::states(connection, fragment_id)?,
+                states,
                 start_offsets,
                 offsets_per_second,
             })
@@ -160,28 +170,27 @@ fn job_actors(connection: &Connection, fragment: FragmentId, fragment_forwards: 
 fn progress(
     connection: &Connection,
     fragment: FragmentId,
+    states: &BTreeMap<SplitId, Persisted>,
 ) -> Result<(BTreeMap<SplitId, Offset>, BTreeMap<SplitId, f64>)> {
     let mut starts = BTreeMap::new();
     let mut rates = BTreeMap::new();
-    connection
-        .prepare_cached(
-            "SELECT p.split_id, p.start_offset, p.offsets_per_second
-             FROM split_progress p JOIN backfill_states s USING (fragment_id, split_id)
-             WHERE p.fragment_id = ?1 AND s.state NOT LIKE '%\"Finished\"%' ORDER BY p.split_id",
-        )
-        .and_then(|mut statement| {
-            let mut rows = statement.query([fragment.0])?;
-            while let Some(row) = rows.next()? {
-                let split = SplitId::from(row.get_ref(0)?.as_str()?);
-                if let Some(start) = row.get::<_, Option<i64>>(1)? {
-                    starts.insert(split.clone(), Offset(start));
-                }
-                if let Some(rate) = row.get(2)? {
-                    rates.insert(split, rate);
-                }
-            }
-            Ok(())
-        })
-        .context("reading the progress of splits")?;
+    let unfinished = states.iter().filter(|(_, row)| row.state().is_some_and(|state| !state.is_finished()));
+    for (split, _) in unfinished {
+        let (start, rate) = connection
+            .prepare_cached(
+                "SELECT start_offset, offsets_per_second FROM split_progress WHERE fragment_id = ?1 AND split_id = ?2",
+            )
+            .and_then(|mut statement| {
+                statement
+                    .query_row(params![fragment.0, split.as_str()], |row| {
+                        Ok((row.get::<_, Option<i64>>(0)?, row.get::<_, Option<f64>>(1)?))
+                    })
+                    .optional()
+            })
+            .context("reading the progress of splits")?
+            .unwrap_or_default();
+        starts.extend(start.map(|start| (split.clone(), Offset(start))));
+        rates.extend(rate.map(|rate| (split.clone(), rate)));
+    }
     Ok((starts, rates))
 }

@@ -149,15 +149,19 @@ pub fn actors(connection: &Connection, fragment: FragmentId) -> Result<Vec<Actor
 /// # Errors
 /// [`Error::Store`].
 pub fn assignment(connection: &Connection, source: SourceId, actors: &[ActorId]) -> Result<Assignment> {
-    let mut assignment: Assignment = actors.iter().map(|actor| (*actor, Default::default())).collect();
-    let rows: Vec<(i32, String)> = connection
-        .prepare_cached("SELECT actor_id, split_id FROM split_assignments WHERE source_id = ?1")
-        .and_then(|mut statement| statement.query_map([source.0], |row| Ok((row.get(0)?, row.get(1)?)))?.collect())
+    // By actor and split id, so that the sets are made of what is in order already.
+    let mut held: BTreeMap<ActorId, Vec<SplitId>> = actors.iter().map(|actor| (*actor, Vec::new())).collect();
+    connection
+        .prepare_cached("SELECT actor_id, split_id FROM split_assignments WHERE source_id = ?1 ORDER BY split_id")
+        .and_then(|mut statement| {
+            let mut rows = statement.query([source.0])?;
+            while let Some(row) = rows.next()? {
+                held.entry(ActorId(row.get(0)?)).or_default().push(SplitId::from(row.get_ref(1)?.as_str()?));
+            }
+            Ok(())
+        })
         .context("reading the assignment of a source")?;
-    for (actor, split) in rows {
-        assignment.entry(ActorId(actor)).or_default().insert(SplitId::from(split));
-    }
-    Ok(assignment)
+    Ok(held.into_iter().map(|(actor, splits)| (actor, splits.into_iter().collect())).collect())
 }
 
 fn splits(connection: &Connection, source: SourceId) -> Result<BTreeMap<SplitId, Option<Offset>>> {
@@ -221,25 +225,52 @@ fn scans(connection: &Connection, source: SourceId) -> Result<Vec<ScanRow>> {
 /// # Errors
 /// [`Error::Store`]. A row that isn't a state is no error.
 pub fn states(connection: &Connection, fragment: FragmentId) -> Result<BTreeMap<SplitId, Persisted>> {
-    connection
+    let splits: Vec<SplitId> = connection
         .prepare_cached(
-            "SELECT s.split_id, b.state FROM fragments f JOIN splits s ON s.source_id = f.source_id
-             LEFT JOIN backfill_states b ON b.fragment_id = f.id AND b.split_id = s.split_id
-             WHERE f.id = ?1 ORDER BY s.split_id",
+            "SELECT s.split_id FROM fragments f JOIN splits s ON s.source_id = f.source_id WHERE f.id = ?1
+             ORDER BY s.split_id",
         )
         .and_then(|mut statement| {
-            statement
-                .query_map([fragment.0], |row| {
-                    Ok((SplitId::from(row.get_ref(0)?.as_str()?), persisted(row.get_ref(1)?.as_bytes_or_null()?)))
-                })?
-                .collect()
+            statement.query_map([fragment.0], |row| Ok(SplitId::from(row.get_ref(0)?.as_str()?)))?.collect()
         })
-        .context("reading backfill states")
+        .context("reading the splits of a source")?;
+    states_of(connection, fragment, splits.iter())
+}
+
+/// The same for these splits alone, which are in order. Their ids are shared with the map.
+///
+/// # Errors
+/// As [`states`].
+pub fn states_of<'a>(
+    connection: &Connection,
+    fragment: FragmentId,
+    splits: impl ExactSizeIterator<Item = &'a SplitId>,
+) -> Result<BTreeMap<SplitId, Persisted>> {
+    let mut found = Vec::with_capacity(splits.len());
+    let mut splits = splits.peekable();
+    connection
+        .prepare_cached("SELECT split_id, state FROM backfill_states WHERE fragment_id = ?1 ORDER BY split_id")
+        .and_then(|mut statement| {
+            // Both are in order: one walk through each, where a join would search for every split.
+            let mut rows = statement.query([fragment.0])?;
+            while let Some(row) = rows.next()? {
+                let id = row.get_ref(0)?.as_str()?;
+                while let Some(missing) = splits.next_if(|split| split.as_str() < id) {
+                    found.push((missing.clone(), Persisted::Missing));
+                }
+                if let Some(split) = splits.next_if(|split| split.as_str() == id) {
+                    found.push((split.clone(), persisted(row.get_ref(1)?.as_bytes()?)));
+                }
+            }
+            Ok(())
+        })
+        .context("reading backfill states")?;
+    found.extend(splits.map(|missing| (missing.clone(), Persisted::Missing)));
+    Ok(found.into_iter().collect())
 }
 
 /// A state row may have been written by hand, so nothing is taken for granted.
-fn persisted(content: Option<&[u8]>) -> Persisted {
-    let Some(content) = content else { return Persisted::Missing };
+fn persisted(content: &[u8]) -> Persisted {
     let text = String::from_utf8_lossy(content);
     match BackfillStateWithProgress::from_json(&text) {
         Ok(state) => Persisted::State(state),

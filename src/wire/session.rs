@@ -304,7 +304,12 @@ impl Session {
                 Reply::done("DEALLOCATE ALL")
             }
             // Nothing notifies yet, so that there is nothing to keep.
-            Statement::Listen(_) => Reply::done("LISTEN"),
+            Statement::Listen(_) => {
+                return Err(Error::FeatureNotSupported {
+                    what: "LISTEN".into(),
+                    hint: "Nothing notifies here: ask tidegate.job_backfill_progress, or wait with WAIT.".into(),
+                });
+            }
             Statement::Unlisten(_) | Statement::UnlistenAll => Reply::done("UNLISTEN"),
         })
     }

@@ -1,6 +1,11 @@
 //! The integration tests: one binary, since each that links DataFusion takes its time. A module a theme.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "a test that can't go on should say so")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test that can't go on should say so"
+)]
 
 mod exactly_once;
 mod files;

@@ -122,7 +122,6 @@ fn spawn(data_dir: &Path, flags: &[String]) -> (Child, SocketAddr, SocketAddr) {
         })
         .args(flags)
         .env("TIDEGATE_LOG", "info")
-        .env("NO_COLOR", "1")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

@@ -255,6 +255,16 @@ proptest! {
         prop_assert_eq!(BackfillStateWithProgress::from_json(&serde), Ok(state));
     }
 
+    /// The form that is ours has a reader of its own, which must see what any reader of JSON sees.
+    #[test]
+    fn own_form_is_read_as_any_json(state in any_state(), at in any::<proptest::sample::Index>(), byte in "[ -~]") {
+        let mut json = state.to_json();
+        let at = at.index(json.len());
+        json.replace_range(at..=at, &byte);
+        let any: Option<BackfillStateWithProgress> = serde_json::from_str(&json).ok();
+        prop_assert_eq!(BackfillStateWithProgress::from_json(&json).ok(), any);
+    }
+
     #[test]
     fn finished_is_absorbing(state in any_state(), events in proptest::collection::vec(any_event(), 0..20)) {
         let mut now = state;

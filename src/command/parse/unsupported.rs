@@ -8,7 +8,7 @@ pub(super) fn error(what: &str, hint: &str) -> Error {
     Error::FeatureNotSupported { what: what.into(), hint: hint.into() }
 }
 
-const APPEND: &str = "Append lines to the source's files, or messages to its topic: a source only grows.";
+const APPEND: &str = "Append lines to the source's files: a source only grows.";
 const GONE: &str = "Drop and recreate the source and its views: what a source has delivered stays delivered.";
 const NO_RIGHTS: &str = "Who may connect is decided by the server's configuration.";
 const NO_CARE: &str = "Nothing of this kind needs care: leave it away.";

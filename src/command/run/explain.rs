@@ -75,7 +75,7 @@ fn as_text(report: &Report) -> String {
         report.policy,
         outcome(report)
     );
-    let _ = writeln!(text, "  Moves: {}", plan.moves.len());
+    let _ = writeln!(text, "  Moves of the source's actors: {}", plan.moves.len());
     for moved in &plan.moves {
         let _ = writeln!(text, "    split \"{}\": actor {} -> actor {}", moved.split, actor(moved.from), moved.to);
     }
@@ -86,7 +86,7 @@ fn as_text(report: &Report) -> String {
     let mut job = None;
     for split in &report.splits {
         if job != Some(split.job_id) {
-            let _ = writeln!(text, "  Splits of materialized view \"{}\":", split.job_name);
+            let _ = writeln!(text, "  Splits of materialized view \"{}\" (its own actors):", split.job_name);
             job = Some(split.job_id);
         }
         let _ =

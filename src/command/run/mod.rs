@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use super::ast::{self, Alter, AlterAction, Command, ObjectKind};
 use crate::backfill::check::Policy;
-use crate::backfill::id::RescaleId;
+use crate::backfill::id::{RescaleId, SourceId};
 use crate::backfill::target::Target;
 use crate::engine::{CreateSource, CreateView, Engine, RateLimit, Rescale, Rescaled};
 use crate::error::{Error, Result};
@@ -118,12 +118,30 @@ impl Runner {
                 names.push(name);
             }
         }
+        if drop.cascade && kind == RelationKind::Source {
+            notices.extend(self.cascades(&names)?);
+        }
         if !names.is_empty() {
             self.engine.drop_relations(kind, names, drop.cascade, &caller.cancel).await?;
             self.changed();
         }
         let tag = format!("DROP {}", kind.as_str().to_uppercase());
         Ok(Outcome::Done { tag, notices })
+    }
+
+    /// What goes with the sources that are dropped.
+    fn cascades(&self, names: &[String]) -> Result<Vec<Notice>> {
+        let snapshot = self.store.snapshot()?;
+        let mut notices = Vec::new();
+        for name in names {
+            let views = snapshot.with(|connection| {
+                let source = relations::get(connection, RelationKind::Source, name)?;
+                relations::views_of(connection, SourceId(source.id))
+            })?;
+            let cascade = |view| Notice::notice(format!("drop cascades to materialized view {view}"));
+            notices.extend(views.into_iter().map(cascade));
+        }
+        Ok(notices)
     }
 
     async fn alter(&self, caller: &Caller, alter: Alter) -> Result<Outcome> {
@@ -221,8 +239,10 @@ fn told(source: &str, rescaled: Rescaled) -> Vec<Notice> {
             if parallelism == 1 { "actor" } else { "actors" }
         ))],
         Rescaled::Committed { id, moved, warnings } => {
-            let mut notices: Vec<Notice> =
-                warnings.into_iter().map(|warning| Notice::warning("01000", warning)).collect();
+            let mut notices: Vec<Notice> = warnings
+                .into_iter()
+                .map(|warning| Notice::warning("01000", warning.trim_start_matches("Warning: ")))
+                .collect();
             notices.push(Notice {
                 detail: Some(format!(
                     "{moved} {} moved; tidegate.rescale_history has the line {id}.",

@@ -155,14 +155,17 @@ impl Tracked {
         let unreachable = self.error.as_ref().map(|(message, since)| {
             format!("source unreachable since {}: {message} (resumes by itself)", crate::clock::display(*since))
         });
+        let blocked_by = if finished { None } else { unreachable.or_else(blocked_by) };
+        // What is held has no speed to tell an ETA from.
+        let runs = !finished && blocked_by.is_none();
         Progress {
             fragment,
             split: split.clone(),
             moved,
             percent: self.percent,
-            rows_per_second: self.rows.per_second().filter(|_| !finished),
-            offsets_per_second: self.offsets.per_second().filter(|_| !finished),
-            blocked_by: if finished { None } else { unreachable.or_else(blocked_by) },
+            rows_per_second: self.rows.per_second().filter(|_| runs),
+            offsets_per_second: self.offsets.per_second().filter(|_| runs),
+            blocked_by,
         }
     }
 }
