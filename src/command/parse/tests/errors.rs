@@ -129,7 +129,7 @@ fn bad_values() {
     for sql in [
         "ALTER SOURCE s SET source_rate_limit = -1",
         "ALTER SOURCE s SET source_rate_limit = 1.5",
-        "ALTER SOURCE s SET source_rate_limit = 4294967296",
+        "ALTER SOURCE s SET source_rate_limit = 2147483648",
         "ALTER SOURCE s SET source_rate_limit = 'x'",
         "CREATE MATERIALIZED VIEW v WITH (backfill_rate_limit = true) AS SELECT 1",
         "CANCEL RESCALE 99999999999999999999",
