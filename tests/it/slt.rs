@@ -8,6 +8,8 @@
 //!
 //! `TIDEGATE_SLT_UPDATE=1 cargo test --test it slt` writes what the server answers into the files, for `git diff`.
 
+#![allow(clippy::unwrap_used)] // clippy only knows functions marked #[test] as tests
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
