@@ -174,15 +174,16 @@ CREATE TABLE invariant_violations (
   state    TEXT                              -- the row's content, in full, whether it parses or not
 ) STRICT;
 
--- Rows of a source that don't fit its columns. They never stop a split.
+-- Rows that don't fit their source's columns, or that a view's query fails on. They never stop a split.
 CREATE TABLE bad_rows (
   source_id INTEGER NOT NULL,
   split_id  TEXT NOT NULL,
   "offset"  INTEGER NOT NULL,
+  job_id    INTEGER NOT NULL,                -- the view whose query failed; 0: the row doesn't fit its source
   error     TEXT NOT NULL,
   text      TEXT NOT NULL,
   at        INTEGER NOT NULL,
-  PRIMARY KEY (source_id, split_id, "offset")
+  PRIMARY KEY (source_id, split_id, "offset", job_id)
 ) STRICT, WITHOUT ROWID;
 
 -- rw_catalog.rw_event_logs.

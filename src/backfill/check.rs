@@ -27,7 +27,7 @@ use std::sync::Arc;
 pub use conditions::Condition;
 pub use plan::{FragmentPlan, Plan};
 pub use report::Report;
-pub use split::SplitVerdict;
+pub use split::{SplitVerdict, identifier};
 
 use super::assignment::{Assignment, Held, Planned, Planner};
 use super::id::{ActorId, Epoch, FragmentId, JobId, Offset, RescaleId, SourceId, SplitId};

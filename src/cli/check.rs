@@ -145,12 +145,13 @@ fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-#[expect(clippy::print_stdout, reason = "this is the command's result")]
+/// A reader that has gone away (`| head`) has read enough: the exit code still tells.
 fn print_report(report: &Value, json: bool) {
-    if json {
-        println!("{report:#}");
-        return;
-    }
+    let text = if json { format!("{report:#}\n") } else { as_text(report) };
+    let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
+}
+
+fn as_text(report: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let verdict = match report["decision"].as_str() {
         Some("pass") => "safe",
@@ -158,18 +159,19 @@ fn print_report(report: &Value, json: bool) {
         Some("fail") => "not safe",
         _ => "could not tell",
     };
-    println!(
+    let mut lines = vec![format!(
         "{verdict}: source \"{}\" from {} to {} actors, policy {}",
         text(&report["source"]),
         report["from_parallelism"],
         report["to_parallelism"],
         text(&report["policy"]),
-    );
+    )];
     let of = |key: &str| report[key].as_array().cloned().unwrap_or_default();
     for condition in of("conditions").iter().filter(|condition| condition["decision"] != "pass") {
-        println!("  {}: {}", text(&condition["check_name"]), text(&condition["reason"]));
+        lines.push(format!("  {}: {}", text(&condition["check_name"]), text(&condition["reason"])));
     }
     for split in of("splits").iter().filter(|split| split["decision"] != "pass") {
-        println!("  {}: {}", text(&split["decision"]), text(&split["reason"]));
+        lines.push(format!("  {}: {}", text(&split["decision"]), text(&split["reason"])));
     }
+    lines.join("\n") + "\n"
 }

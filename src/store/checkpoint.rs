@@ -30,7 +30,7 @@ pub struct Checkpoint {
     /// Rows of the views.
     pub emitted: Vec<Emitted>,
     /// Rows that could not be read or evaluated.
-    pub bad_rows: Vec<(SourceId, SplitId, BadRow)>,
+    pub bad_rows: Vec<(SourceId, SplitId, Option<JobId>, BadRow)>,
 }
 
 /// What is known of a split's speed at a checkpoint.
@@ -204,12 +204,13 @@ fn write_stages(tx: &Connection, epoch: Epoch, stages: &[(ActorId, Stage, u32)])
     Ok(())
 }
 
-fn write_bad_rows(tx: &Connection, now: i64, rows: &[(SourceId, SplitId, BadRow)]) -> Result<()> {
-    for (source, split, row) in rows {
+fn write_bad_rows(tx: &Connection, now: i64, rows: &[(SourceId, SplitId, Option<JobId>, BadRow)]) -> Result<()> {
+    for (source, split, job, row) in rows {
         // Both streams of a split, and every view, meet the same row.
-        tx.prepare_cached("INSERT OR IGNORE INTO bad_rows VALUES (?1, ?2, ?3, ?4, ?5, ?6)")
+        tx.prepare_cached("INSERT OR IGNORE INTO bad_rows VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")
             .and_then(|mut statement| {
-                statement.execute(params![source.0, split.as_str(), row.offset.0, row.error, row.text, now])
+                let job = job.map_or(0, |job| job.0);
+                statement.execute(params![source.0, split.as_str(), row.offset.0, job, row.error, row.text, now])
             })
             .context("keeping a bad row")?;
     }

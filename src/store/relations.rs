@@ -214,7 +214,10 @@ pub fn drop_relation(tx: &Connection, relation: &Relation, now: i64) -> Result<(
             )
             .context("cancelling the rescales of a dropped source")?;
         }
-        RelationKind::MaterializedView => view_rows::drop_table(tx, JobId(relation.id))?,
+        RelationKind::MaterializedView => {
+            view_rows::drop_table(tx, JobId(relation.id))?;
+            tx.execute("DELETE FROM bad_rows WHERE job_id = ?1", [relation.id]).context("dropping bad rows")?;
+        }
     }
     tx.execute("DELETE FROM relations WHERE id = ?1", [relation.id]).context("dropping a relation")?;
     Ok(())

@@ -65,7 +65,8 @@ impl Session {
         }
         let caller = self.caller(token);
         let runner = Arc::clone(&self.shared.commands);
-        let outcome = self.interrupt(token).or(runner.run(&caller, text, command)).await?;
+        // It gives up by itself when the token fires: dropped, it might be committed without anyone being told.
+        let outcome = runner.run(&caller, text, command).await;
         let outcome = outcome.map_err(|error| self.interrupt(token).explain(error))?;
         match outcome {
             Outcome::Done { tag, notices } => {

@@ -93,7 +93,8 @@ pub trait CommandRunner: Send + Sync {
     /// The columns of the rows that the command gives; None if it gives none.
     fn describe(&self, command: &Command) -> Option<SchemaRef>;
 
-    /// Runs the command. `text` is the statement as written. When `caller.cancel` fires it should give up soon.
+    /// Runs the command. `text` is the statement as written. When `caller.cancel` fires it must end soon: undone, or done
+    /// if it was being committed at that moment. It is never dropped on the way, so its answer is always true.
     async fn run(&self, caller: &Caller, text: &str, command: Command) -> Result<Outcome>;
 }
 

@@ -208,3 +208,56 @@ async fn the_outside_can_see_without_sql() {
     assert!(get("/metrics").await.contains("tidegate_epoch"));
     assert!(get("/").await.contains("<h1>Tidegate</h1>"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_create_in_the_foreground_leaves_nothing() {
+    let server = Server::start();
+    let session = server.connect().await;
+    session
+        .run("CREATE SOURCE s (id BIGINT) WITH (connector = 'datagen', rows_per_split = 1000) FORMAT PLAIN ENCODE JSON")
+        .await;
+    let cancel = session.0.cancel_token();
+    let creating = tokio::spawn(async move {
+        session.error("CREATE MATERIALIZED VIEW mv WITH (backfill_rate_limit = 0) AS SELECT id FROM s").await
+    });
+    let other = server.connect().await;
+    other.wait_for("SELECT count(*) FROM rw_catalog.rw_materialized_views", "1").await;
+    cancel.cancel_query(tokio_postgres::NoTls).await.unwrap();
+    assert_eq!(creating.await.unwrap().sqlstate, "57014");
+    assert_eq!(other.value("SELECT count(*) FROM rw_catalog.rw_materialized_views").await, "0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_view_tells_of_the_rows_that_it_fails_on() {
+    let files = tempdir().unwrap();
+    append(files.path(), "a", 0..4);
+    let server = Server::start();
+    let session = server.connect().await;
+    file_source(&session, files.path()).await;
+    session.run("CREATE MATERIALIZED VIEW one AS SELECT 10 / n AS x FROM s").await;
+    session.run("CREATE MATERIALIZED VIEW two AS SELECT 10 / (n * (n - 1)) AS x FROM s").await;
+    session.wait_for("SELECT count(*) FROM tidegate.split_backfill_progress WHERE state = 'Finished'", "3").await;
+    let bad = session.rows("SELECT job_name, text FROM tidegate.bad_rows ORDER BY job_name, text").await;
+    assert_eq!(bad, [["one", "n: 0"], ["two", "n: 0"], ["two", "n: 1"]]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_was_replaced_is_not_gone_on_with() {
+    let files = tempdir().unwrap();
+    append(files.path(), "a", 0..1);
+    let server = Server::start();
+    let session = server.connect().await;
+    file_source(&session, files.path()).await;
+    session.wait_for("SELECT count(*) FROM mv", "1").await;
+    append(files.path(), "a", 1..2);
+    session.wait_for("SELECT count(*) FROM mv", "2").await;
+    // Kept beside it, so that its number is not given to the new file.
+    fs::rename(files.path().join("a.jsonl"), files.path().join("a.old")).unwrap();
+    append(files.path(), "a", 0..5);
+    session.wait_for("SELECT blocked_by LIKE '%it was replaced%' FROM tidegate.split_backfill_progress", "t").await;
+    assert_eq!(session.value("SELECT count(*) FROM mv").await, "2");
+    fs::rename(files.path().join("a.old"), files.path().join("a.jsonl")).unwrap();
+    session.wait_for("SELECT blocked_by IS NULL FROM tidegate.split_backfill_progress", "t").await;
+    append(files.path(), "a", 2..3);
+    session.wait_for("SELECT count(*) FROM mv", "3").await;
+}

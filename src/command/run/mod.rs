@@ -8,6 +8,7 @@ use std::num::NonZeroU32;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -79,9 +80,18 @@ impl Runner {
                 .map_or(Target::Adaptive, Target::Fixed),
             rate_limit: caller.settings.source_rate_limit(),
         };
-        self.engine.create_source(request, &caller.cancel).await?;
+        let name = request.name.clone();
+        let created = self.engine.create_source(request, &caller.cancel).await;
         self.changed();
-        Ok(done("CREATE SOURCE"))
+        match created {
+            // Somebody was quicker.
+            Err(Error::DuplicateRelation { .. })
+                if source.if_not_exists && self.exists(RelationKind::Source, &name)? =>
+            {
+                Ok(skipped("CREATE SOURCE", &name))
+            }
+            created => created.map(|()| done("CREATE SOURCE")),
+        }
     }
 
     async fn create_view(&self, caller: &Caller, view: ast::CreateView) -> Result<Outcome> {
@@ -101,9 +111,17 @@ impl Runner {
             order: view.backfill_order,
             background: caller.settings.background_ddl(),
         };
+        let name = request.name.clone();
         let created = self.engine.create_view(request, &caller.cancel).await;
         self.changed();
-        created.map(|()| done("CREATE MATERIALIZED VIEW"))
+        match created {
+            Err(Error::DuplicateRelation { .. })
+                if view.if_not_exists && self.exists(RelationKind::MaterializedView, &name)? =>
+            {
+                Ok(skipped("CREATE MATERIALIZED VIEW", &name))
+            }
+            created => created.map(|()| done("CREATE MATERIALIZED VIEW")),
+        }
     }
 
     async fn drop(&self, caller: &Caller, drop: ast::Drop) -> Result<Outcome> {
@@ -198,6 +216,8 @@ impl Runner {
         };
         let withdraw = caller.cancel.child_token();
         let mut running = pin!(self.engine.rescale(request, &withdraw));
+        // 0 is no limit, as in PostgreSQL's timeouts.
+        let limit = if limit.is_zero() { Duration::MAX } else { limit };
         let rescaled = match timeout(limit, &mut running).await {
             Ok(rescaled) => rescaled,
             Err(_) => {

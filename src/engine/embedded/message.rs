@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::connector::{BadRow, Chunk};
 use crate::backfill::check::Persisted;
-use crate::backfill::id::{ActorId, Epoch, FragmentId, Offset, SourceId, SplitId};
+use crate::backfill::id::{ActorId, Epoch, FragmentId, JobId, Offset, SourceId, SplitId};
 use crate::backfill::stage::Stage;
 use crate::backfill::state::BackfillStateWithProgress;
 use crate::store::view_rows::Emitted;
@@ -115,8 +115,8 @@ pub struct ScanReport {
     pub stage: Option<(Stage, u32)>,
     /// Rows that it emitted.
     pub emitted: Vec<Emitted>,
-    /// Rows that could not be read or evaluated.
-    pub bad_rows: Vec<(SplitId, BadRow)>,
+    /// Rows that could not be read, or that the view's query failed on.
+    pub bad_rows: Vec<(SplitId, Option<JobId>, BadRow)>,
     /// Splits that its reader can't read, or can again.
     pub errors: Vec<(SplitId, Option<String>)>,
 }

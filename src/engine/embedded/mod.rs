@@ -177,13 +177,21 @@ impl Engine for Embedded {
         if request.background {
             return Ok(());
         }
+        let name = request.name;
         let created = self.until(cancel, |connection| Ok(!checkpoint::creating(connection, Some(job))?)).await;
         if let Err(Error::Canceled) = created {
             // As in RisingWave: who cancels a CREATE in the foreground doesn't want the view.
-            let drop = Statement::Drop(RelationKind::MaterializedView, vec![request.name], false);
+            let drop = Statement::Drop(RelationKind::MaterializedView, vec![name.clone()], false);
             self.run(drop, &CancellationToken::new()).await?;
         }
-        created
+        created?;
+        match self.store.snapshot()?.with(|connection| relations::find(connection, &name))? {
+            Some(relation) if relation.id == job.0 => Ok(()),
+            _ => Err(Error::Semantics {
+                sqlstate: "42P01",
+                message: format!("materialized view \"{name}\" was dropped while it was being created"),
+            }),
+        }
     }
 
     async fn drop_relations(

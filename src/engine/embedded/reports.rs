@@ -7,7 +7,7 @@ use super::message::{ScanReport, SourceReport};
 use super::scan::UpstreamSide;
 use super::statement::Discovered;
 use super::topology::{RunningSource, Topology};
-use crate::backfill::id::{ActorId, FragmentId, Offset, SourceId, SplitId};
+use crate::backfill::id::{ActorId, FragmentId, JobId, Offset, SourceId, SplitId};
 use crate::backfill::stage::Stage;
 use crate::backfill::state::BackfillStateWithProgress;
 use crate::store::checkpoint::Checkpoint;
@@ -20,7 +20,7 @@ pub struct Gathered {
     states: BTreeMap<FragmentId, BTreeMap<SplitId, BackfillStateWithProgress>>,
     stages: Vec<(ActorId, Stage, u32)>,
     emitted: Vec<Emitted>,
-    bad_rows: Vec<(FragmentId, SplitId, BadRow)>,
+    bad_rows: Vec<(FragmentId, SplitId, Option<JobId>, BadRow)>,
     scan_errors: Vec<(FragmentId, SplitId, Option<String>)>,
     source_errors: Vec<(SourceId, SplitId, Option<String>)>,
     discovered: BTreeMap<SourceId, Result<Discovered, String>>,
@@ -50,7 +50,7 @@ impl Gathered {
         self.states.entry(report.fragment).or_default().extend(report.states);
         self.stages.extend(report.stage.map(|(stage, checkpoints)| (report.actor, stage, checkpoints)));
         self.emitted.extend(report.emitted);
-        self.bad_rows.extend(report.bad_rows.into_iter().map(|(split, row)| (report.fragment, split, row)));
+        self.bad_rows.extend(report.bad_rows.into_iter().map(|(split, job, row)| (report.fragment, split, job, row)));
         self.scan_errors.extend(report.errors.into_iter().map(|(split, error)| (report.fragment, split, error)));
     }
 
@@ -84,7 +84,7 @@ impl Gathered {
                 }
             }
             let bad = bad_rows.iter().filter(|(fragment, ..)| source.scans.contains_key(fragment));
-            checkpoint.bad_rows.extend(bad.map(|(_, split, row)| (*id, split.clone(), row.clone())));
+            checkpoint.bad_rows.extend(bad.map(|(_, split, job, row)| (*id, split.clone(), *job, row.clone())));
             for (fragment, split, error) in &scan_errors {
                 if let Some(scan) = source.scans.get_mut(fragment) {
                     scan.set_error(split, error.clone(), now);
@@ -187,6 +187,6 @@ fn waiting_for(topology: &Topology) -> BTreeMap<FragmentId, String> {
     waiting
 }
 
-fn is_done(source: &RunningSource, job: crate::backfill::id::JobId) -> bool {
+fn is_done(source: &RunningSource, job: JobId) -> bool {
     source.scans.values().filter(|scan| scan.job == job).all(super::scan::Scan::is_done)
 }

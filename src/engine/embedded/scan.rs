@@ -6,6 +6,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::message::ScanResume;
 use super::scan_actor::Permit;
+use crate::backfill::check::identifier;
 use crate::backfill::id::{ActorId, FragmentId, JobId, Offset, SourceId, SplitId};
 use crate::backfill::progress::{Rate, percent};
 use crate::backfill::state::{BackfillState, BackfillStateWithProgress};
@@ -26,7 +27,7 @@ pub struct Scan {
 
 /// What is known of one split.
 struct Tracked {
-    /// As last committed. `None`: its row can't be read.
+    /// As last committed. `None`: its row can't be read, or contradicts that the fragment went forwarding.
     state: Option<BackfillStateWithProgress>,
     start: Option<Offset>,
     rows: Rate,
@@ -68,7 +69,7 @@ impl Scan {
     pub fn adopt_new_splits(&mut self, row: &ScanRow) {
         for (split, state) in &row.states {
             self.splits.entry(split.clone()).or_insert_with(|| Tracked {
-                state: state.state(),
+                state: state.state().filter(|state| state.is_finished() || !row.forwarding),
                 start: row.starts.get(split).copied(),
                 rows: Rate::resume(None),
                 offsets: Rate::resume(None),
@@ -180,8 +181,9 @@ fn blocked_by(
 ) -> Option<String> {
     let Some(state) = state else {
         return Some(format!(
-            "its state can't be read, see tidegate.invariant_violations (needs a person: recreate materialized view \
-             \"{job}\")"
+            "its row of the state table can't be trusted, see tidegate.invariant_violations (needs a person: recreate \
+             materialized view {})",
+            identifier(job)
         ));
     };
     match state.state {
@@ -189,8 +191,9 @@ fn blocked_by(
             order.map(|before| format!("waiting for the backfill of {before} (backfill_order; goes on by itself)"))
         }
         BackfillState::Backfilling(_) if limit == Some(0) => Some(format!(
-            "paused: backfill_rate_limit is 0 rows/s (needs a person: ALTER MATERIALIZED VIEW {job} SET \
-             backfill_rate_limit = DEFAULT)"
+            "paused: backfill_rate_limit is 0 rows/s (needs a person: ALTER MATERIALIZED VIEW {} SET \
+             backfill_rate_limit = DEFAULT)",
+            identifier(job)
         )),
         BackfillState::Backfilling(_) => None,
         BackfillState::SourceCachingUp(offset) => Some(waiting_for_upstream(offset, upstream)),

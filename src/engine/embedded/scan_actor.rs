@@ -6,10 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use datafusion::arrow::array::{BooleanArray, RecordBatch};
+use datafusion::arrow::array::{Array as _, BooleanArray, RecordBatch};
 use datafusion::arrow::compute::filter_record_batch;
+use datafusion::arrow::util::display::array_value_to_string;
 use tokio::sync::{mpsc, watch};
 
+use super::connector::json::KEPT_TEXT;
 use super::connector::{BadRow, Chunk, ReadEvent, Reader, Start};
 use super::message::{Barrier, Failure, Report, ScanReport, ScanResume, Upstream};
 use super::pace::{MAX_CHUNK_ROWS, Pace};
@@ -57,7 +59,7 @@ pub struct ScanActor {
 pub struct EpochWork {
     changed: BTreeSet<SplitId>,
     emitted: Vec<Emitted>,
-    bad_rows: Vec<(SplitId, BadRow)>,
+    bad_rows: Vec<(SplitId, Option<JobId>, BadRow)>,
     errors: Vec<(SplitId, Option<String>)>,
     /// The last stage and count that were reported.
     reported: Option<(Stage, u32)>,
@@ -179,7 +181,7 @@ impl ScanActor {
     /// Runs the view's query over the rows that come out (`None`: all) and keeps the result for the checkpoint.
     fn emit(&mut self, chunk: &Chunk, kept: Option<BooleanArray>) -> Result<(), Failure> {
         for bad in &chunk.bad {
-            self.epoch_work.bad_rows.push((chunk.split.clone(), bad.clone()));
+            self.epoch_work.bad_rows.push((chunk.split.clone(), None, bad.clone()));
         }
         let (rows, offsets) = select(chunk, kept)?;
         if rows.num_rows() == 0 {
@@ -188,8 +190,8 @@ impl ScanActor {
         for branch in self.branches.iter() {
             let output = branch.evaluate(&rows);
             for (row, error) in output.failed {
-                let text = format!("evaluating a view over the row at offset {}", offsets[row]);
-                self.epoch_work.bad_rows.push((chunk.split.clone(), BadRow { offset: offsets[row], error, text }));
+                let bad = BadRow { offset: offsets[row], error, text: as_text(&rows, row) };
+                self.epoch_work.bad_rows.push((chunk.split.clone(), Some(self.job), bad));
             }
             if output.rows.num_rows() > 0 {
                 self.epoch_work.emitted.push(Emitted {
@@ -299,6 +301,17 @@ fn select(chunk: &Chunk, kept: Option<BooleanArray>) -> Result<(RecordBatch, Vec
         }
         _ => Ok((chunk.rows.clone(), chunk.offsets.to_vec())),
     }
+}
+
+/// A row as `column: value, ...`, cut as the text of an unreadable row is.
+fn as_text(rows: &RecordBatch, row: usize) -> String {
+    let schema = rows.schema();
+    let columns = schema.fields().iter().zip(rows.columns());
+    let cells = columns.map(|(field, column)| {
+        let value = array_value_to_string(column, row).unwrap_or_default();
+        if column.is_null(row) { format!("{}: NULL", field.name()) } else { format!("{}: {value}", field.name()) }
+    });
+    cells.collect::<Vec<_>>().join(", ").chars().take(KEPT_TEXT).collect()
 }
 
 /// The offsets of the rows that are kept (`None`: all).

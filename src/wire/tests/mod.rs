@@ -276,8 +276,10 @@ impl CommandRunner for FakeRunner {
                 Ok(Outcome::Rows { rows, tag: "SHOW".into(), notices: vec![] })
             }
             Command::Wait => {
-                tokio::time::sleep(Duration::from_secs(60)).await;
-                done("WAIT")
+                tokio::select! {
+                    () = tokio::time::sleep(Duration::from_secs(60)) => done("WAIT"),
+                    () = caller.cancel.cancelled() => Err(Error::Canceled),
+                }
             }
             Command::Flush => Ok(Outcome::Done {
                 tag: "FLUSH".into(),

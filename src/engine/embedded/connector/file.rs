@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufRead, Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -221,6 +222,8 @@ struct Tail {
     long_line: Option<(u64, Vec<u8>)>,
     /// All complete lines before this place have been found; after `unread`, no line ends before it.
     searched: u64,
+    /// Which file was read, as the file system numbers it: another one of the same name is not gone on with.
+    identity: Option<(u64, u64)>,
     /// The split was reported as unreachable.
     reported: bool,
     /// At the end of the file: not to be looked at before.
@@ -252,6 +255,7 @@ impl Tail {
             taken: 0,
             long_line: None,
             searched: passed.unwrap_or(0),
+            identity: None,
             reported: false,
             wait_until: None,
         }
@@ -328,7 +332,8 @@ impl Tail {
 
     /// Reads on. Called when all that was read has been taken.
     fn fill(&mut self) -> Result<Found, String> {
-        let (mut file, length) = self.open()?;
+        let (mut file, length, identity) = self.open()?;
+        self.identity = Some(identity);
         self.searched = self.searched.max(self.position);
         if length < self.searched {
             // A half-written line was cut back. It never came out.
@@ -363,7 +368,7 @@ impl Tail {
     }
 
     /// The file, at `position`, and its length. `Err` when this is not the file any more that was read up to there.
-    fn open(&self) -> Result<(File, u64), String> {
+    fn open(&self) -> Result<(File, u64, (u64, u64)), String> {
         let position = self.position;
         let path = self.path.display();
         let failed = |error: io::Error| format!("file {path}, read up to byte {position}: {error}");
@@ -372,6 +377,10 @@ impl Tail {
         let length = metadata.len();
         if !metadata.is_file() {
             return Err(format!("{path} is not a file any more"));
+        }
+        let identity = (metadata.dev(), metadata.ino());
+        if position > 0 && self.identity.is_some_and(|before| before != identity) {
+            return Err(format!("file {path} is not the one that was read up to byte {position}: it was replaced"));
         }
         if length < position {
             return Err(format!("file {path} has {length} bytes, but was read up to byte {position}: it was cut"));
@@ -386,7 +395,7 @@ impl Tail {
                 ));
             }
         }
-        Ok((file, length))
+        Ok((file, length, identity))
     }
 
     /// Reads blocks until there is a complete line. Gives the complete lines, and up to where was searched.

@@ -40,7 +40,7 @@ use crate::engine::embedded::columns::{self, NUMERIC_PRECISION, NUMERIC_SCALE};
 use crate::error::{Error, Result};
 
 /// How much of a bad row's text is kept, in bytes.
-pub(super) const KEPT_TEXT: usize = 8 * 1024;
+pub const KEPT_TEXT: usize = 8 * 1024;
 
 /// How much of a wrong value an error shows, in characters.
 const SHOWN_VALUE: usize = 60;
