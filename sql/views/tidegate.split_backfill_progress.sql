@@ -53,9 +53,9 @@ SELECT f.job_id AS job_id, r.name AS job_name, r.schema AS schema_name, f.source
     CASE WHEN j.rate_limit = 0
       THEN 'the backfill rate limit is 0: ALTER MATERIALIZED VIEW ' || r.name || ' SET backfill_rate_limit = DEFAULT resumes it' END) END,
     CASE WHEN p.error IS NOT NULL
-      THEN 'source unreachable since ' || strftime('%Y-%m-%d %H:%M:%S', p.error_at / 1000000, 'unixepoch') || ' UTC: ' || p.error || ' (resumes by itself)' END,
+      THEN 'source unreachable since ' || strftime('%Y-%m-%d %H:%M:%S', p.error_at / 1000000, 'unixepoch') || ' UTC: ' || p.error || ' (goes on by itself once that is mended)' END,
     CASE WHEN so.discovery_error IS NOT NULL
-      THEN 'source unreachable since ' || strftime('%Y-%m-%d %H:%M:%S', so.discovery_error_at / 1000000, 'unixepoch') || ' UTC: ' || so.discovery_error || ' (resumes by itself)' END,
+      THEN 'source unreachable since ' || strftime('%Y-%m-%d %H:%M:%S', so.discovery_error_at / 1000000, 'unixepoch') || ' UTC: ' || so.discovery_error || ' (goes on by itself once that is mended)' END,
     CASE WHEN ja.id IS NULL AND NOT COALESCE(state_name(b.state) = 'Finished', 0)
       THEN 'no actor holds the split: waiting for a barrier' END) AS blocked_by,
   g.first_seen_at AS first_seen_at, g.last_change_at AS last_change_at, b.epoch AS epoch, g.updated_at AS updated_at,

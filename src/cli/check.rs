@@ -67,7 +67,7 @@ pub async fn run(args: CheckArgs) -> ExitCode {
 /// Asks a server for the report of its dry run. Actors that were just built need a checkpoint or two before anything
 /// can be told of them; an ALTER waits for those, and so does this.
 async fn online(args: &CheckArgs) -> Result<Value> {
-    let client = connect(args.url.as_deref().unwrap_or(DEFAULT_URL), "tidegate check").await?;
+    let (client, _) = connect(args.url.as_deref().unwrap_or(DEFAULT_URL), "tidegate check").await?;
     let mut report = dry_run(&client, args).await?;
     for _ in 0..BARRIERS {
         if !waits_for_barriers_only(&report) {

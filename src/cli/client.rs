@@ -1,29 +1,41 @@
 //! A connection to a running server, for the commands that ask one.
 
-use tokio_postgres::{Client, NoTls};
+use futures::{StreamExt as _, stream};
+use tokio::sync::mpsc;
+use tokio_postgres::error::DbError;
+use tokio_postgres::{AsyncMessage, Client, NoTls};
 
 use crate::error::{Error, Result};
 
 /// The server that a command asks when it isn't told another.
 pub const DEFAULT_URL: &str = "postgres://root@127.0.0.1:4567/dev";
 
+/// What a server tells beside its results.
+pub type Notices = mpsc::UnboundedReceiver<DbError>;
+
 /// Connects, with an `application_name` that the history shows.
 ///
 /// # Errors
 /// [`Error::Connection`] when the URL is wrong or nobody answers there.
-pub async fn connect(url: &str, application_name: &str) -> Result<Client> {
+pub async fn connect(url: &str, application_name: &str) -> Result<(Client, Notices)> {
     let failed = |error: tokio_postgres::Error| Error::Connection {
         message: format!("cannot connect to {}: {}", without_password(url), with_causes(&error)),
         hint: "Is `tidegate serve` running there? Another address goes with --url.".into(),
     };
     let mut config: tokio_postgres::Config = url.parse().map_err(failed)?;
     config.application_name(application_name);
-    let (client, connection) = config.connect(NoTls).await.map_err(failed)?;
+    let (client, mut connection) = config.connect(NoTls).await.map_err(failed)?;
+    let (notices, told) = mpsc::unbounded_channel();
     tokio::spawn(async move {
-        // Its end shows in the client's next request.
-        let _ = connection.await;
+        let mut messages = stream::poll_fn(move |context| connection.poll_message(context));
+        // The connection's end shows in the client's next request.
+        while let Some(Ok(message)) = messages.next().await {
+            if let AsyncMessage::Notice(notice) = message {
+                let _ = notices.send(notice);
+            }
+        }
     });
-    Ok(client)
+    Ok((client, told))
 }
 
 /// An error of the client as one of ours. What the server says is passed on as it is.

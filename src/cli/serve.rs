@@ -40,8 +40,8 @@ pub fn stop_on_signal(shutdown: CancellationToken) -> Result<()> {
             if shutdown.is_cancelled() {
                 std::process::exit(130);
             }
-            info!("stopping; a second signal stops at once");
             shutdown.cancel();
+            info!("stopping; a second signal stops at once");
         }
     });
     Ok(())

@@ -36,7 +36,7 @@ pub struct WatchArgs {
 /// When the server can't be reached, or no longer.
 #[expect(clippy::print_stdout, reason = "this is what the command shows")]
 pub async fn run(args: WatchArgs) -> Result<()> {
-    let client = connect(args.url.as_deref().unwrap_or(DEFAULT_URL), "tidegate watch").await?;
+    let (client, _) = connect(args.url.as_deref().unwrap_or(DEFAULT_URL), "tidegate watch").await?;
     let terminal = std::io::stdout().is_terminal();
     loop {
         let picture = draw(&client).await?;

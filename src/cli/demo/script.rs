@@ -18,15 +18,16 @@ FROM tidegate.split_backfill_progress WHERE job_name = 'order_totals' ORDER BY s
 /// # Errors
 /// When the server answers otherwise than told.
 pub async fn tell(address: SocketAddr, flights: &Path) -> Result<()> {
-    let session = Session(connect(&format!("postgres://root@{address}/dev"), "tidegate demo").await?);
-    sources(&session, flights).await?;
-    watch_it_fill(&session).await?;
-    refused(&session).await?;
-    deferred(&session).await?;
-    accepted(&session).await
+    let (client, notices) = connect(&format!("postgres://root@{address}/dev"), "tidegate demo").await?;
+    let mut session = Session { client, notices };
+    sources(&mut session, flights).await?;
+    watch_it_fill(&mut session).await?;
+    refused(&mut session).await?;
+    deferred(&mut session).await?;
+    accepted(&mut session).await
 }
 
-async fn sources(session: &Session, flights: &Path) -> Result<()> {
+async fn sources(session: &mut Session, flights: &Path) -> Result<()> {
     session.say("Two sources: real flights, one file (a split) a carrier; and generated orders, for volume.");
     let path = flights.display().to_string().replace('\'', "''");
     session
@@ -59,7 +60,7 @@ SELECT id, amount, at FROM orders WHERE amount > 10;",
     Ok(())
 }
 
-async fn watch_it_fill(session: &Session) -> Result<()> {
+async fn watch_it_fill(session: &mut Session) -> Result<()> {
     session.say("How far is each split?");
     for _ in 0..2 {
         pause(2.5).await;
@@ -68,7 +69,7 @@ async fn watch_it_fill(session: &Session) -> Result<()> {
     Ok(())
 }
 
-async fn refused(session: &Session) -> Result<()> {
+async fn refused(session: &mut Session) -> Result<()> {
     session.say("May orders be scaled from 2 to 3 actors now? A dry run tells, and changes nothing.");
     session
         .run(
@@ -83,8 +84,11 @@ FROM tidegate.check_rescale('orders', '3') WHERE decision <> 'pass';",
     session.refused("ALTER SOURCE orders SET PARALLELISM = 3;").await
 }
 
-async fn deferred(session: &Session) -> Result<()> {
-    session.say("DEFERRED waits until it is safe, and then commits by itself.");
+async fn deferred(session: &mut Session) -> Result<()> {
+    session.say(
+        "DEFERRED waits until it is safe, and then commits by itself. Any two splits will do, so those that are Finished\n\
+         first may move. (Actors here are the view's own, each paired with one of the source's.)",
+    );
     session.run("ALTER SOURCE orders SET PARALLELISM = 3 DEFERRED;").await?;
     session
         .run("SELECT rescale_id, source_name, to_parallelism, policy, waiting_for FROM tidegate.pending_rescales;")
@@ -107,7 +111,7 @@ FROM tidegate.rescale_history ORDER BY rescale_id;",
     Err(Error::Internal("the deferred rescale did not commit within two minutes".into()))
 }
 
-async fn accepted(session: &Session) -> Result<()> {
+async fn accepted(session: &mut Session) -> Result<()> {
     for _ in 0..120 {
         let unfinished = "SELECT count(*) FROM tidegate.split_backfill_progress WHERE state <> 'Finished'";
         if session.value(unfinished).await?.as_deref() == Some("0") {
@@ -115,7 +119,7 @@ async fn accepted(session: &Session) -> Result<()> {
         }
         pause(0.5).await;
     }
-    session.say("The ALTER that was refused, now that every split is Finished: accepted, by the same check.");
+    session.say("The ALTER that was refused, once more: back to 2 actors, then to 3. Now that every split is Finished, the same\ncheck accepts both.");
     session.run("ALTER SOURCE orders SET PARALLELISM = 2;").await?;
     session.run("ALTER SOURCE orders SET PARALLELISM = 3;").await?;
     session

@@ -2,10 +2,16 @@
 
 use tokio_postgres::{Client, SimpleColumn, SimpleQueryMessage};
 
+use crate::cli::client::Notices;
 use crate::error::{Error, Result};
 
 /// A psql of sorts.
-pub struct Session(pub Client);
+pub struct Session {
+    /// The connection.
+    pub client: Client,
+    /// What the server tells beside its results.
+    pub notices: Notices,
+}
 
 impl Session {
     /// Says something.
@@ -24,9 +30,12 @@ impl Session {
     /// # Errors
     /// The server's.
     #[expect(clippy::print_stdout, reason = "the demo is what it prints")]
-    pub async fn run(&self, sql: &str) -> Result<usize> {
+    pub async fn run(&mut self, sql: &str) -> Result<usize> {
         self.echo(sql);
-        let messages = self.0.simple_query(sql).await.map_err(super::super::client::failed)?;
+        let messages = self.client.simple_query(sql).await.map_err(super::super::client::failed)?;
+        while let Ok(notice) = self.notices.try_recv() {
+            println!("{}:  {}", notice.severity(), notice.message());
+        }
         let (text, rows) = table(&messages);
         print!("{text}");
         Ok(rows)
@@ -37,9 +46,9 @@ impl Session {
     /// # Errors
     /// [`Error::Internal`] when it isn't refused.
     #[expect(clippy::print_stdout, reason = "the demo is what it prints")]
-    pub async fn refused(&self, sql: &str) -> Result<()> {
+    pub async fn refused(&mut self, sql: &str) -> Result<()> {
         self.echo(sql);
-        match self.0.simple_query(sql).await {
+        match self.client.simple_query(sql).await {
             Ok(_) => Err(Error::Internal(format!("{sql} was not refused"))),
             Err(error) => {
                 let Some(error) = error.as_db_error() else { return Err(super::super::client::failed(error)) };
@@ -59,7 +68,7 @@ impl Session {
     /// # Errors
     /// The server's.
     pub async fn value(&self, sql: &str) -> Result<Option<String>> {
-        let messages = self.0.simple_query(sql).await.map_err(super::super::client::failed)?;
+        let messages = self.client.simple_query(sql).await.map_err(super::super::client::failed)?;
         Ok(messages.iter().find_map(|message| match message {
             SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
             _ => None,

@@ -75,6 +75,8 @@ pub struct Coordinator {
     /// SQLite's data_version when it was last looked at.
     seen_version: Arc<AtomicI64>,
     recoveries: u32,
+    /// Why the last recovery failed.
+    last_failure: String,
     ending: bool,
 }
 
@@ -103,6 +105,7 @@ impl Coordinator {
             checkpoint_wanted: false,
             seen_version: Arc::default(),
             recoveries: 0,
+            last_failure: String::new(),
             ending: false,
         }
     }
@@ -132,6 +135,9 @@ impl Coordinator {
                 },
                 Some(Ok((source, discovered))) = self.discoveries.join_next() => self.on_discovery(source, discovered),
                 _ = ticks.tick() => self.tick().await,
+            }
+            if self.ending {
+                return self.end().await;
             }
             if self.checkpoint_wanted || self.has_work() {
                 self.checkpoint().await;
@@ -220,9 +226,8 @@ impl Coordinator {
     /// One barrier and its checkpoint.
     async fn checkpoint(&mut self) {
         self.checkpoint_wanted = false;
-        let (later, statements): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.waiting).into_iter().partition(|waiting| waiting.next_tick);
-        self.waiting = later;
+        // All that wait, in their order, also those for whose sake no barrier would have been made yet.
+        let statements = std::mem::take(&mut self.waiting);
         let flushes = std::mem::take(&mut self.flushes);
         let barrier = Barrier { epoch: Epoch(self.epoch.0 + 1), align: !statements.is_empty() };
         self.epoch = barrier.epoch;
@@ -413,7 +418,10 @@ impl Coordinator {
             }
             match self.recover(reason).await {
                 Ok(()) => return,
-                Err(error) => error!(%error, detail = error.detail(), "recovery failed; trying again"),
+                Err(error) => {
+                    error!(%error, detail = error.detail(), "recovery failed; trying again");
+                    self.last_failure = format!("{error}: {}", error.detail().unwrap_or_default());
+                }
             }
         }
     }
@@ -421,13 +429,23 @@ impl Coordinator {
     async fn pause(&mut self) {
         let seconds = 1 << (self.recoveries - QUICK_RECOVERIES).min(5);
         let end = Instant::now() + std::time::Duration::from_secs(seconds);
-        let detail = || Error::Recovering { detail: format!("Next try in at most {seconds} s; see the server's log.") };
+        let cause = self.last_failure.clone();
+        let detail = || Error::Recovering { detail: format!("{cause}. Next try in at most {seconds} s.") };
         loop {
             tokio::select! {
                 () = sleep_until(end) => return,
                 request = self.requests.recv() => match request {
-                    None => return,
-                    Some(request) => request.refuse(detail()),
+                    None => {
+                        self.ending = true;
+                        return;
+                    }
+                    Some(request) => {
+                        self.ending |= matches!(request, Request::Shutdown(_));
+                        request.refuse(detail());
+                        if self.ending {
+                            return;
+                        }
+                    }
                 },
             }
         }

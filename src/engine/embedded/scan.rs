@@ -154,7 +154,10 @@ impl Tracked {
         }
         let finished = state.is_some_and(|state| state.is_finished());
         let unreachable = self.error.as_ref().map(|(message, since)| {
-            format!("source unreachable since {}: {message} (resumes by itself)", crate::clock::display(*since))
+            format!(
+                "source unreachable since {}: {message} (goes on by itself once that is mended)",
+                crate::clock::display(*since)
+            )
         });
         let blocked_by = if finished { None } else { unreachable.or_else(blocked_by) };
         // What is held has no speed to tell an ETA from.
@@ -207,7 +210,7 @@ fn waiting_for_upstream(offset: Offset, upstream: &UpstreamSide<'_>) -> String {
     match (upstream.error, upstream.rate_limit) {
         (Some((message, since)), _) => {
             format!(
-                "{waiting}: source unreachable since {}: {message} (resumes by itself)",
+                "{waiting}: source unreachable since {}: {message} (goes on by itself once that is mended)",
                 crate::clock::display(since)
             )
         }
