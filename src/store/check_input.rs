@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{Context, relations, running};
-use crate::backfill::assignment::Assignment;
 use crate::backfill::check::{Input, Job, JobActor, Persisted, SplitSeen};
 use crate::backfill::id::{ActorId, Epoch, FragmentId, JobId, Offset, RescaleId, SourceId, SplitId};
 use crate::backfill::stage::{ReaderState, Stage};
@@ -46,8 +45,8 @@ pub fn check_input(
             statement.query_row([], |row| Ok((Epoch(row.get(0)?), row.get(1)?, ActorId(row.get(2)?))))
         })
         .context("reading the epoch")?;
-    let assignment = running::assignment(connection, source_id, &actors)?;
-    let jobs = jobs(connection, source_id, &assignment)?;
+    let assigned = running::assigned(connection, source_id)?;
+    let jobs = jobs(connection, source_id, &assigned)?;
     // The check asks when a split was seen only of one that has no state: nearly always there is none.
     let has_missing = jobs.iter().any(|job| job.states.values().any(|state| *state == Persisted::Missing));
     let seen_splits = if has_missing { seen_splits(connection, source_id)? } else { BTreeMap::new() };
@@ -55,7 +54,7 @@ pub fn check_input(
         source_id,
         source_name: relation.name,
         is_shared: true,
-        assignment,
+        assignment: running::by_actor(&assigned, &actors),
         seen_splits,
         jobs,
         rescale_in_flight: in_flight(connection, source_id, surroundings.asking)?,
@@ -107,10 +106,7 @@ fn seen_splits(connection: &Connection, source: SourceId) -> Result<BTreeMap<Spl
         .context("reading the splits of a source")
 }
 
-fn jobs(connection: &Connection, source: SourceId, assignment: &Assignment) -> Result<Vec<Job>> {
-    let mut held: Vec<&SplitId> = assignment.values().flatten().collect();
-    // Stable: it merges the actors' runs, each of which is in order.
-    held.sort();
+fn jobs(connection: &Connection, source: SourceId, assigned: &[(SplitId, ActorId)]) -> Result<Vec<Job>> {
     let rows: Vec<(i32, String, i32, i64, bool)> = connection
         .prepare_cached(
             "SELECT j.id, r.name, f.id, j.started_at, f.forwarding_epoch IS NOT NULL
@@ -126,7 +122,7 @@ fn jobs(connection: &Connection, source: SourceId, assignment: &Assignment) -> R
     rows.into_iter()
         .map(|(id, name, fragment, created_at_micros, forwarding)| {
             let fragment_id = FragmentId(fragment);
-            let states = running::states_of(connection, fragment_id, held.iter().copied())?;
+            let states = running::states_of(connection, fragment_id, assigned.iter().map(|(split, _)| split))?;
             let (start_offsets, offsets_per_second) = progress(connection, fragment_id, &states)?;
             Ok(Job {
                 id: JobId(id),

@@ -149,19 +149,32 @@ pub fn actors(connection: &Connection, fragment: FragmentId) -> Result<Vec<Actor
 /// # Errors
 /// [`Error::Store`].
 pub fn assignment(connection: &Connection, source: SourceId, actors: &[ActorId]) -> Result<Assignment> {
-    // By actor and split id, so that the sets are made of what is in order already.
-    let mut held: BTreeMap<ActorId, Vec<SplitId>> = actors.iter().map(|actor| (*actor, Vec::new())).collect();
+    Ok(by_actor(&assigned(connection, source)?, actors))
+}
+
+/// The splits of a source that an actor holds, in their order, each with its actor.
+///
+/// # Errors
+/// [`Error::Store`].
+pub fn assigned(connection: &Connection, source: SourceId) -> Result<Vec<(SplitId, ActorId)>> {
     connection
-        .prepare_cached("SELECT actor_id, split_id FROM split_assignments WHERE source_id = ?1 ORDER BY split_id")
+        .prepare_cached("SELECT split_id, actor_id FROM split_assignments WHERE source_id = ?1 ORDER BY split_id")
         .and_then(|mut statement| {
-            let mut rows = statement.query([source.0])?;
-            while let Some(row) = rows.next()? {
-                held.entry(ActorId(row.get(0)?)).or_default().push(SplitId::from(row.get_ref(1)?.as_str()?));
-            }
-            Ok(())
+            statement
+                .query_map([source.0], |row| Ok((SplitId::from(row.get_ref(0)?.as_str()?), ActorId(row.get(1)?))))?
+                .collect()
         })
-        .context("reading the assignment of a source")?;
-    Ok(held.into_iter().map(|(actor, splits)| (actor, splits.into_iter().collect())).collect())
+        .context("reading the assignment of a source")
+}
+
+/// The same by actor. Every actor is in it, also one that holds none.
+pub fn by_actor(assigned: &[(SplitId, ActorId)], actors: &[ActorId]) -> Assignment {
+    // What is in order makes a set without being sorted.
+    let mut held: BTreeMap<ActorId, Vec<SplitId>> = actors.iter().map(|actor| (*actor, Vec::new())).collect();
+    for (split, actor) in assigned {
+        held.entry(*actor).or_default().push(split.clone());
+    }
+    held.into_iter().map(|(actor, splits)| (actor, splits.into_iter().collect())).collect()
 }
 
 fn splits(connection: &Connection, source: SourceId) -> Result<BTreeMap<SplitId, Option<Offset>>> {
