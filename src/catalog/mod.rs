@@ -1,10 +1,10 @@
 //! The SQL catalog: everything between SQLite and DataFusion.
 //!
 //! A virtual table is a file of `sql/views` ([`view`]); each reader connection gets them as temporary SQLite views
-//! ([`connection`]). [`table`] reads them for DataFusion with conditions and limits in SQLite's SQL, [`types`] keeps
+//! (`connection`). [`table`] reads them for DataFusion with conditions and limits in SQLite's SQL, [`types`] keeps
 //! PostgreSQL's exact types up to the wire. A [`Session`] plans and runs the statements of one client connection:
 //! names are looked up along its search path in the snapshot that the statement reads ([`scope`]), what PostgreSQL
-//! writes otherwise than DataFusion is rewritten ([`rewrite`]), and [`functions`] adds PostgreSQL's functions.
+//! writes otherwise than DataFusion is rewritten (`rewrite`), and `functions` adds PostgreSQL's functions.
 
 use datafusion::error::DataFusionError;
 

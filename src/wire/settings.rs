@@ -2,7 +2,7 @@
 //!
 //! A value is looked up in this order: what `SET LOCAL` gave in the present transaction, what `SET` gave, what the
 //! client asked for when it connected, what the server was configured with, and the default of the
-//! [table](super::setting_table).
+//! table in `setting_table`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
