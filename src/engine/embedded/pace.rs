@@ -9,8 +9,9 @@ use tokio::time::Instant;
 pub const MAX_CHUNK_ROWS: usize = 4096;
 
 /// Bytes that an actor reads in one epoch. What it reads stays in memory until the checkpoint is written, so this
-/// bounds memory however far behind an actor is; a full actor asks for a checkpoint at once.
-const EPOCH_BYTES: usize = 16 << 20;
+/// bounds memory however far behind an actor is; a full actor asks for a checkpoint at once. Small enough, too, that a
+/// backfill has many epochs, of which one is read while another is written.
+const EPOCH_BYTES: usize = 4 << 20;
 
 /// A rate-limited reader takes its rows in about this many bites a second, so that a low limit is smooth.
 const BITES_PER_SECOND: u32 = 10;

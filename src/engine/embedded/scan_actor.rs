@@ -175,6 +175,10 @@ impl ScanActor {
         let backfilling = |state: BackfillStateWithProgress| matches!(state.state, BackfillState::Backfilling(_));
         if backfilling(before) && !backfilling(after) {
             self.assign_reader();
+            if !self.splits.values().any(|state| backfilling(*state)) {
+                // Whoever waits for the view need not wait for the next tick.
+                let _ = self.reports.send(Report::CheckpointWanted);
+            }
         }
     }
 
