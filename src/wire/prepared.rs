@@ -33,6 +33,12 @@ pub(super) struct Prepared {
     plan: Mutex<Option<Arc<Plan>>>,
 }
 
+/// Plans of simple queries that a session keeps.
+const RECENT_PLANS: usize = 32;
+
+/// Bytes of a simple query's text, beyond which its plan isn't kept.
+const RECENT_TEXT: usize = 8 * 1024;
+
 /// The plan of a query.
 pub(super) struct Plan {
     pub logical: LogicalPlan,
@@ -111,6 +117,30 @@ impl Session {
             statement => self.columns_of_statement(statement)?,
         };
         Ok(Arc::new(prepared))
+    }
+
+    /// The query that was last planned from just this text, if its plan still holds. Clients that speak the simple
+    /// protocol (psql's \watch, dashboards) send the same text again and again.
+    pub(super) fn planned_before(&mut self, text: &str) -> Option<Arc<Prepared>> {
+        let at = self.recent.iter().position(|prepared| prepared.text == text)?;
+        let prepared = self.recent.remove(at);
+        let plan = prepared.plan.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        plan.filter(|plan| plan.basis == self.basis())?;
+        self.recent.push(Arc::clone(&prepared));
+        Some(prepared)
+    }
+
+    /// Keeps a query's plan for [`Self::planned_before`], if the same text can be run by it at any later time.
+    pub(super) fn keep_plan(&mut self, prepared: &Arc<Prepared>) {
+        let plan = prepared.plan.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let keeps = plan.is_some_and(|plan| plan.may_be_kept) && prepared.types.is_empty();
+        if !keeps || prepared.text.len() > RECENT_TEXT {
+            return;
+        }
+        if self.recent.len() == RECENT_PLANS {
+            self.recent.remove(0);
+        }
+        self.recent.push(Arc::clone(prepared));
     }
 
     /// The columns as they are now: those of a FETCH are its cursor's.

@@ -29,6 +29,8 @@ pub(super) struct Session {
     pub has_snapshot: bool,
     /// Prepared statements by name; the unnamed one's is empty.
     pub statements: HashMap<String, Arc<Prepared>>,
+    /// Queries of the simple protocol whose plans are kept, the last used at the end.
+    pub recent: Vec<Arc<Prepared>>,
     pub portals: HashMap<String, Portal>,
     pub cursors: HashMap<String, Cursor>,
     /// The text that is being answered.
@@ -58,6 +60,7 @@ impl Session {
             transaction: Transaction::default(),
             has_snapshot: false,
             statements: HashMap::new(),
+            recent: Vec::new(),
             portals: HashMap::new(),
             cursors: HashMap::new(),
             text: String::new(),
@@ -301,6 +304,7 @@ impl Session {
             }
             Statement::DeallocateAll => {
                 self.statements.clear();
+                self.recent.clear();
                 Reply::done("DEALLOCATE ALL")
             }
             // Nothing notifies yet, so that there is nothing to keep.
@@ -390,7 +394,10 @@ impl Session {
                 self.cursors.clear();
                 self.settings.write(Settings::reset_all);
             }
-            Discard::Plans => self.statements.values().for_each(|prepared| prepared.forget_plan()),
+            Discard::Plans => {
+                self.recent.clear();
+                self.statements.values().for_each(|prepared| prepared.forget_plan());
+            }
             Discard::Sequences | Discard::Temp => {}
         }
         Ok(())

@@ -1,10 +1,14 @@
 //! The simple protocol: a text with any number of statements, which run one after the other up to the first error.
 
+use std::sync::Arc;
+
 use pgwire::messages::PgWireBackendMessage as Backend;
 use pgwire::messages::response::{CommandComplete, EmptyQueryResponse};
+use tokio_util::sync::CancellationToken;
 
 use super::connection::{Failure, Link, ready, send_notices};
 use super::encode;
+use super::prepared::Prepared;
 use super::rows::Reply;
 use super::session::Session;
 use crate::command;
@@ -12,27 +16,48 @@ use crate::command;
 /// Runs all statements of a text.
 pub(super) async fn run(link: &mut Link, session: &mut Session, text: &str) -> Result<(), Failure> {
     text.clone_into(&mut session.text);
-    let statements = command::parse(text)?;
     // A simple query ends what an unnamed statement and portal were kept for.
-    session.forget_unnamed();
-    for parsed in statements {
-        session.start = parsed.position;
-        let token = session.begin_statement(&parsed.text);
-        let prepared = session.prepare(parsed, &[])?;
-        let reply = session.execute(&prepared, &[], &token).await?;
-        send_notices(link, session).await?;
-        match reply {
-            Reply::Empty => link.feed(Backend::EmptyQueryResponse(EmptyQueryResponse::new())).await?,
-            Reply::Done(tag) => link.feed(Backend::CommandComplete(CommandComplete::new(tag))).await?,
-            Reply::Rows(mut rows) => {
-                link.feed(Backend::RowDescription(encode::row_description(&rows.columns))).await?;
-                let (count, _) = rows.send(link, None, &session.interrupt(&token)).await?;
-                link.feed(Backend::CommandComplete(CommandComplete::new(rows.tag(count)))).await?;
+    if let Some(prepared) = session.planned_before(text) {
+        session.forget_unnamed();
+        session.start = 1;
+        let token = session.begin_statement(text);
+        session.check_not_failed(false)?;
+        answer(link, session, &prepared, &token).await?;
+    } else {
+        let statements = command::parse(text)?;
+        session.forget_unnamed();
+        for parsed in statements {
+            session.start = parsed.position;
+            let token = session.begin_statement(&parsed.text);
+            let prepared = session.prepare(parsed, &[])?;
+            answer(link, session, &prepared, &token).await?;
+            if prepared.text == text {
+                session.keep_plan(&prepared);
             }
         }
-        session.end_statement();
     }
     session.end_implicit();
     ready(link, session).await?;
+    Ok(())
+}
+
+async fn answer(
+    link: &mut Link,
+    session: &mut Session,
+    prepared: &Arc<Prepared>,
+    token: &CancellationToken,
+) -> Result<(), Failure> {
+    let reply = session.execute(prepared, &[], token).await?;
+    send_notices(link, session).await?;
+    match reply {
+        Reply::Empty => link.feed(Backend::EmptyQueryResponse(EmptyQueryResponse::new())).await?,
+        Reply::Done(tag) => link.feed(Backend::CommandComplete(CommandComplete::new(tag))).await?,
+        Reply::Rows(mut rows) => {
+            link.feed(Backend::RowDescription(encode::row_description(&rows.columns))).await?;
+            let (count, _) = rows.send(link, None, &session.interrupt(token)).await?;
+            link.feed(Backend::CommandComplete(CommandComplete::new(rows.tag(count)))).await?;
+        }
+    }
+    session.end_statement();
     Ok(())
 }

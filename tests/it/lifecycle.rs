@@ -261,3 +261,28 @@ async fn a_file_that_was_replaced_is_not_gone_on_with() {
     append(files.path(), "a", 2..3);
     session.wait_for("SELECT count(*) FROM mv", "3").await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_query_sent_again_sees_what_has_changed_since() {
+    let server = Server::start();
+    let session = server.connect().await;
+    let count = "SELECT count(*) FROM rw_catalog.rw_sources";
+    let of_s = "SELECT count(*) FROM s_rows";
+    assert_eq!(session.value(count).await, "0");
+    session
+        .run("CREATE SOURCE s (id BIGINT) WITH (connector = 'datagen', rows_per_split = 10) FORMAT PLAIN ENCODE JSON")
+        .await;
+    assert_eq!(session.value(count).await, "1");
+    for (condition, rows) in [("true", "10"), ("id < 4", "4")] {
+        session.run(&format!("CREATE MATERIALIZED VIEW s_rows AS SELECT id FROM s WHERE {condition}")).await;
+        session.wait_for(of_s, rows).await;
+        session.run("BEGIN").await;
+        assert_eq!(session.error("SELECT 1 FROM nowhere").await.sqlstate, "42P01");
+        assert_eq!(session.error(of_s).await.sqlstate, "25P02");
+        session.run("ROLLBACK").await;
+        session.run("DROP MATERIALIZED VIEW s_rows").await;
+        assert_eq!(session.error(of_s).await.sqlstate, "42P01");
+    }
+    let times = [session.value("SELECT now()").await, session.value("SELECT now()").await];
+    assert_ne!(times[0], times[1]);
+}
