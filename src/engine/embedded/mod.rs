@@ -114,10 +114,24 @@ impl Embedded {
         }
     }
 
+    /// A relation that isn't a source may be a view, which is another mistake.
+    fn name_view(&self, error: Error) -> Error {
+        let Error::UndefinedRelation { name, .. } = &error else { return error };
+        match self.store.snapshot().and_then(|snapshot| snapshot.with(|connection| relations::find(connection, name))) {
+            Ok(Some(relation)) if relation.kind == RelationKind::MaterializedView => Error::WrongObjectType {
+                name: relation.name,
+                expected: "source",
+                hint: "A materialized view can't read another one: select from its sources.".into(),
+            },
+            _ => error,
+        }
+    }
+
     /// Plans a view's query and asks the connectors of its sources for their splits.
     async fn prepare_view(&self, request: &CreateView) -> Result<Statement> {
         let rows = self.store.snapshot()?.with(running::sources)?;
-        let plan = view::plan(&parse_query(&request.query)?, &schemas(&rows))?;
+        let planned = view::plan(&parse_query(&request.query)?, &schemas(&rows));
+        let plan = planned.map_err(|error| self.name_view(error))?;
         for (name, _) in &plan.columns {
             if crate::store::view_rows::RESERVED.contains(&name.to_lowercase().as_str()) {
                 return Err(Error::Semantics {
