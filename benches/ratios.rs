@@ -285,7 +285,7 @@ async fn querying(table: &mut String, metrics: &PrometheusHandle) -> Result<()> 
     let bare = bare.show(3, " ms");
     for (name, ours, adds, aim) in [
         ("prepared", &extended, &extended_adds, "0.3 ms on top"),
-        ("simple protocol (planned each time)", &simple, &simple_adds, "0.3 ms on top"),
+        ("simple protocol (plan kept)", &simple, &simple_adds, "0.3 ms on top"),
     ] {
         writeln!(
             table,
