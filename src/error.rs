@@ -238,16 +238,6 @@ pub enum Error {
         /// The connector's words.
         detail: String,
     },
-    /// A row of the state table that can't be read.
-    #[error("state of split \"{split_id}\" of materialized view \"{job_name}\" cannot be read")]
-    BadState {
-        /// The view.
-        job_name: String,
-        /// The split.
-        split_id: String,
-        /// The row's content, in full.
-        content: String,
-    },
     /// A value of a query that can't be used: a cast, a division by zero, an overflow.
     #[error("{message}")]
     Data {
@@ -364,7 +354,6 @@ impl Error {
             Self::TransactionAborted => "25P02",
             Self::ShuttingDown => "57P01",
             Self::SourceUnreachable { .. } => "58000",
-            Self::BadState { .. } => "XX001",
             Self::Data { sqlstate, .. }
             | Self::Semantics { sqlstate, .. }
             | Self::InvalidQuery { sqlstate, .. }
@@ -394,7 +383,6 @@ impl Error {
             | Self::InvalidQuery { detail, .. }
             | Self::Query { detail, .. }
             | Self::DataDirectory { detail, .. } => Some(detail.clone()),
-            Self::BadState { content, .. } => Some(format!("The row holds: {content}")),
             Self::Store { source, .. } => Some(source.to_string()),
             Self::UnknownOption { known, .. } => Some(format!("Known: {}.", known.join(", "))),
             _ => None,
@@ -435,10 +423,6 @@ impl Error {
             )),
             Self::InTransactionBlock { .. } => Some("Run it outside BEGIN ... COMMIT.".into()),
             Self::SourceUnreachable { .. } => Some("Nothing was changed. Try again once it can be reached.".into()),
-            Self::BadState { .. } => Some(
-                "SELECT * FROM tidegate.invariant_violations has the whole story; recreate the materialized view."
-                    .into(),
-            ),
             Self::UndefinedType { supported, .. } => Some((*supported).into()),
             Self::Recovering { .. } => Some("Try again in a moment.".into()),
             Self::Internal(_) => Some("Please report this, with the server's log.".into()),

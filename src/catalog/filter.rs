@@ -8,6 +8,8 @@ use rusqlite::types::Value;
 
 use super::types;
 
+use crate::store::view_rows::quote;
+
 /// A condition with its parameters, in order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Condition {
@@ -35,11 +37,6 @@ pub fn to_sqlite(filter: &Expr, schema: &Schema) -> Option<Condition> {
     let mut condition = Condition::default();
     write(filter, schema, &mut condition)?;
     Some(condition)
-}
-
-/// A column's name as an SQL identifier.
-pub fn quote(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 fn write(filter: &Expr, schema: &Schema, out: &mut Condition) -> Option<()> {

@@ -38,6 +38,7 @@ use super::view::VIEWS;
 use super::{DATABASE, SCHEMAS, rewrite, statics, store_error, types};
 use crate::error::{Error, Result, nearest};
 use crate::store::Snapshot;
+use crate::store::view_rows;
 
 /// What all client connections share.
 #[derive(Debug)]
@@ -84,7 +85,7 @@ impl Catalog {
             .iter()
             .filter(|view| view.is_visible())
             .map(|view| {
-                let table = SqliteTable::view(super::filter::quote(&view.sqlite_name()), &view.columns);
+                let table = SqliteTable::view(view_rows::quote(&view.sqlite_name()), &view.columns);
                 let table: Arc<dyn TableProvider> = match view.select {
                     Some(_) => Arc::new(table),
                     None => Arc::new(EmptyTable::new(table.schema())),

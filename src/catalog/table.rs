@@ -21,12 +21,13 @@ use futures::stream;
 use rusqlite::types::Value;
 
 use super::batch::BatchBuilder;
-use super::filter::{self, Condition, quote};
+use super::filter::{self, Condition};
 use super::scope::Scope;
 use super::store_error;
 use super::view::Column;
 use crate::error::Result;
 use crate::store::Snapshot;
+use crate::store::view_rows::quote;
 
 /// Rows of a batch, at most.
 const BATCH_ROWS: usize = 8192;

@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use datafusion::logical_expr::sqlparser::ast::{
-    self, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, SetExpr, TableAlias, TableFactor, Value,
-    VisitMut as _, VisitorMut,
+    self, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, SetExpr, TableAlias, TableFactor,
+    TableFunctionArgs, Value, VisitMut as _, VisitorMut,
 };
 
 use super::{CHECK_RESCALE, call, is_named, parse_query, unqualify};
@@ -26,14 +26,7 @@ pub fn is_set_of_arrays(name: &ObjectName) -> bool {
 pub fn unnest(factor: &mut TableFactor) {
     let TableFactor::Table { name, alias, args: Some(args), .. } = factor else { return };
     unqualify(name);
-    let args: Vec<Expr> = args
-        .args
-        .iter()
-        .filter_map(|arg| match arg {
-            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
-            _ => None,
-        })
-        .collect();
+    let args = expressions(args);
     let function = if is_named(name, "unnest") { "unnest" } else { "generate_series" };
     let array_exprs = if function == "unnest" { args } else { vec![call(function, args)] };
     let mut alias = alias.take().unwrap_or_else(|| TableAlias {
@@ -92,14 +85,7 @@ pub fn options_to_table(factor: &mut TableFactor) {
 /// `check_rescale(a, b)` as a query of the table of all checks: its arguments may then be parameters.
 pub fn check_rescale(factor: &mut TableFactor) {
     let TableFactor::Table { alias, args: Some(args), .. } = factor else { return };
-    let args: Vec<Expr> = args
-        .args
-        .iter()
-        .filter_map(|arg| match arg {
-            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
-            _ => None,
-        })
-        .collect();
+    let args = expressions(args);
     let Ok([source, target]) = <[Expr; 2]>::try_from(args) else { return };
     let columns: Vec<_> =
         super::super::rescale::CHECK_RESCALE.columns.iter().map(|column| column.name.as_str()).collect();
@@ -131,4 +117,13 @@ fn as_text(expr: Expr) -> Expr {
         array: false,
         format: None,
     }
+}
+
+/// The arguments of a table function that are plain expressions.
+fn expressions(args: &TableFunctionArgs) -> Vec<Expr> {
+    let plain = args.args.iter().filter_map(|arg| match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
+        _ => None,
+    });
+    plain.collect()
 }
