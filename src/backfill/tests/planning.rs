@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, proptest};
 
-use crate::backfill::assignment::{Assignment, Move, moves, plan, reassign};
+use crate::backfill::assignment::{Assignment, Move, Planner, moves, plan, reassign};
 use crate::backfill::id::{ActorId, SplitId};
 use crate::backfill::target::Target;
 
@@ -110,6 +110,18 @@ fn plans_of_extremes() {
     assert_eq!(plan(&Assignment::new(), 2, ActorId(5), &all), assigned(&[(5, &[]), (6, &[])]));
     assert_eq!(plan(&assigned(&[(1, &["a"])]), 0, ActorId(5), &all), assigned(&[(1, &["a"])]));
     assert_eq!(plan(&assigned(&[(1, &["a"])]), 3, ActorId(5), &all), assigned(&[(1, &["a"]), (5, &[]), (6, &[])]));
+}
+
+#[test]
+fn an_unfinished_split_goes_where_it_can_be_read() {
+    // Three of slot 0 and three of slot 1 stay; slot 2 goes, with a split that is unfinished and one that is finished.
+    let owners = [0, 0, 0, 1, 1, 1, 2, 2];
+    let finished = [true, true, true, true, true, false, false, true];
+    for (can_backfill, receivers) in [([false, true, true], [1, 0]), ([true, false, true], [0, 1])] {
+        let planned = Planner { owners: &owners, finished: &finished, can_backfill: &can_backfill }.plan(2);
+        assert_eq!(planned.stays, [true, true, false]);
+        assert_eq!(planned.owners[6..], receivers, "{can_backfill:?}");
+    }
 }
 
 /// Up to four actors with up to six splits in all, which of those are finished, and how many actors there shall be.
