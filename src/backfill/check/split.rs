@@ -333,8 +333,7 @@ pub(super) fn duration(seconds: f64) -> String {
     format!("{value:.0} {unit}")
 }
 
-/// A name as SQL wants it: quoted unless it is plain. Always quoting is right too, but plain names are what people type.
-/// A name as SQL writes it: quoted where it has to be.
+/// A name as SQL writes it: quoted where it has to be. Always quoting is right too, but plain names are what people type.
 pub fn identifier(name: &str) -> Cow<'_, str> {
     let starts_plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
     if starts_plain && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_') {
