@@ -16,7 +16,7 @@ use metrics::{counter, histogram};
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
 
 use super::Config;
@@ -117,8 +117,7 @@ impl Coordinator {
     /// Runs until it is asked to shut down, or everyone who could ask is gone.
     pub async fn run(mut self) {
         self.recover_until_it_works("the engine starts").await;
-        let mut ticks = interval(self.config.barrier_interval);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut next_tick = clock::now();
         loop {
             tokio::select! {
                 biased;
@@ -138,14 +137,17 @@ impl Coordinator {
                     Some(request) => self.on_request(request).await,
                 },
                 Some(Ok((source, discovered))) = self.discoveries.join_next() => self.on_discovery(source, discovered),
-                _ = ticks.tick() => self.tick().await,
+                () = clock::sleep_until(next_tick) => {
+                    next_tick = clock::now() + self.config.barrier_interval;
+                    self.tick().await;
+                }
             }
             if self.ending {
                 return self.end().await;
             }
             if self.checkpoint_wanted || self.has_work() {
                 self.checkpoint().await;
-                ticks.reset();
+                next_tick = clock::now() + self.config.barrier_interval;
             }
         }
     }
@@ -238,7 +240,7 @@ impl Coordinator {
         let flushes = std::mem::take(&mut self.flushes);
         let barrier = Barrier { epoch: Epoch(self.epoch.0 + 1), align: !statements.is_empty() };
         self.epoch = barrier.epoch;
-        let started = Instant::now();
+        let started = clock::now();
         match self.gather(barrier).await {
             Ok(()) => self.commit(barrier, started, statements, flushes).await,
             Err(failure) => {
@@ -444,12 +446,13 @@ impl Coordinator {
 
     async fn pause(&mut self) {
         let seconds = 1 << (self.recoveries - QUICK_RECOVERIES).min(5);
-        let end = Instant::now() + std::time::Duration::from_secs(seconds);
+        let end = clock::now() + std::time::Duration::from_secs(seconds);
         let cause = self.last_failure.clone();
         let detail = || Error::Recovering { detail: format!("{cause}. Next try in at most {seconds} s.") };
         loop {
             tokio::select! {
-                () = sleep_until(end) => return,
+                biased;
+                () = clock::sleep_until(end) => return,
                 request = self.requests.recv() => match request {
                     None => {
                         self.ending = true;

@@ -101,6 +101,7 @@ impl Embedded {
         let request = Request::Statement { statement, claim: Arc::clone(&claim), reply };
         self.requests.send(request).await.map_err(|_| Error::ShuttingDown)?;
         let cancelled = tokio::select! {
+            biased;
             answer = &mut answer => return answer.map_err(|_| Error::ShuttingDown)?,
             () = cancel.cancelled() => claim.withdraw(),
         };
@@ -124,6 +125,7 @@ impl Embedded {
                 return Ok(());
             }
             tokio::select! {
+            biased;
                 changed = committed.changed() => changed.map_err(|_| Error::ShuttingDown)?,
                 () = cancel.cancelled() => return Err(Error::Canceled),
             }
@@ -193,6 +195,7 @@ impl Engine for Embedded {
             request.rate_limit = Some(limit);
         }
         let splits = tokio::select! {
+            biased;
             splits = connector.discover() => splits?,
             () = cancel.cancelled() => return Err(Error::Canceled),
         };
@@ -201,6 +204,7 @@ impl Engine for Embedded {
 
     async fn create_view(&self, request: CreateView, cancel: &CancellationToken) -> Result<()> {
         let statement = tokio::select! {
+            biased;
             statement = self.prepare_view(&request) => statement?,
             () = cancel.cancelled() => return Err(Error::Canceled),
         };
@@ -261,6 +265,7 @@ impl Engine for Embedded {
 
     async fn flush(&self, cancel: &CancellationToken) -> Result<Epoch> {
         tokio::select! {
+            biased;
             epoch = self.ask(Request::Flush) => epoch?,
             () = cancel.cancelled() => Err(Error::Canceled),
         }
