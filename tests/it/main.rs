@@ -13,4 +13,5 @@ mod gate;
 mod lifecycle;
 mod psql;
 mod server;
+mod sim;
 mod slt;

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use metrics::{counter, histogram};
 use serde_json::json;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
@@ -26,6 +26,7 @@ use super::reports::Gathered;
 use super::request::{Claim, RateChange, Request};
 use super::statement::{self, Answer, Discovered, Moment, Statement};
 use super::topology::{Branches, Topology};
+use super::watch;
 use super::{build_connector, compile_views, rescale};
 use crate::backfill::id::{Epoch, RescaleId, SourceId};
 use crate::clock;

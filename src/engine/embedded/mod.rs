@@ -25,6 +25,8 @@ mod source_actor;
 mod statement;
 mod topology;
 pub mod view;
+#[cfg(feature = "hooks")]
+mod watch;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +34,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use datafusion::sql::sqlparser::ast::{Query, Statement as SqlStatement};
-use tokio::sync::{mpsc, oneshot, watch};
+#[cfg(not(feature = "hooks"))]
+use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 
