@@ -100,7 +100,7 @@ impl Client {
         loop {
             let pause = self.rng.u64(..300_000);
             clock::sleep_until(clock::now() + Duration::from_micros(pause)).await;
-            if self.shared.is_healing() {
+            if self.shared.healing.is_cancelled() {
                 return;
             }
             match self.rng.u32(..20) {
@@ -138,8 +138,8 @@ impl Client {
         &mut self,
         statement: impl FnOnce(Arc<Embedded>, CancellationToken) -> F,
     ) -> Result<T> {
-        let cancel = CancellationToken::new();
-        let micros = if self.rng.u32(..4) == 0 { self.rng.u64(..200_000) } else { self.rng.u64(500_000..2_000_000) };
+        let cancel = self.shared.healing.child_token();
+        let micros = if self.rng.u32(..4) == 0 { self.rng.u64(..200_000) } else { self.rng.u64(300_000..1_000_000) };
         let mut running = std::pin::pin!(statement(Arc::clone(&self.engine), cancel.clone()));
         tokio::select! {
             biased;

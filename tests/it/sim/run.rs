@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
@@ -78,7 +77,8 @@ impl fmt::Display for Failed {
 pub struct Shared {
     ledger: Mutex<Ledger>,
     trace: Mutex<Vec<String>>,
-    healing: AtomicBool,
+    /// Cancelled once the world heals.
+    pub healing: CancellationToken,
 }
 
 impl Shared {
@@ -90,10 +90,6 @@ impl Shared {
     pub fn say(&self, what: &str) {
         let micros = clock::now_micros() - START;
         self.trace.lock().unwrap().push(format!("{:>9.3} ms  {what}", micros as f64 / 1000.0));
-    }
-
-    pub fn is_healing(&self) -> bool {
-        self.healing.load(Ordering::Relaxed)
     }
 }
 
@@ -111,7 +107,7 @@ pub fn run(seed: u64, fault: Fault) -> Outcome {
     let mut rng = fastrand::Rng::with_seed(seed);
     let sources = ["s0", "s1"].map(|name| (name.to_owned(), Source::new(&mut rng))).into();
     let shared =
-        Arc::new(Shared { ledger: Mutex::default(), trace: Mutex::default(), healing: AtomicBool::new(false) });
+        Arc::new(Shared { ledger: Mutex::default(), trace: Mutex::default(), healing: CancellationToken::new() });
     let mut run = Run { rng, fault, dir: new_dir(), sources, shared: Arc::clone(&shared) };
     let damage = run.lives().err();
     if let Some(damage) = &damage {
@@ -226,7 +222,7 @@ impl Run {
         }
         tokio::spawn(first_sources(Arc::clone(&engine), self.rng.u32(1..=4), Arc::clone(&self.shared)));
         tokio::spawn(nature(self.sources.clone(), Arc::clone(&self.shared), self.rng.fork()));
-        let time = Duration::from_micros(self.rng.u64(100_000..2_000_000));
+        let time = Duration::from_micros(self.rng.u64(100_000..1_200_000));
         match end {
             End::Crash(crash) => {
                 tokio::select! {
@@ -251,10 +247,10 @@ impl Run {
     /// Takes every brake off, waits until the world is at rest, and looks at it; then once more, with some more rows.
     async fn heal_and_judge(&mut self, engine: &Embedded, store: &Store) -> Result<(), String> {
         self.shared.say("the world heals");
-        self.shared.healing.store(true, Ordering::Relaxed);
-        self.sources.values().for_each(Source::heal);
+        self.shared.healing.cancel();
+        self.sources.values().for_each(|source| source.heal(&mut self.rng));
         // The last statements of the users.
-        sleep(Duration::from_secs(3)).await;
+        sleep(Duration::from_millis(300)).await;
         for source in self.sources.keys() {
             let _ = engine.set_rate_limit(RelationKind::Source, source, RateLimit::Source, None).await;
         }
@@ -277,7 +273,7 @@ impl Run {
     async fn rest(&self, engine: &Embedded, store: &Store) -> Result<(), String> {
         let end = clock::now() + PATIENCE;
         loop {
-            sleep(Duration::from_millis(500)).await;
+            sleep(Duration::from_millis(150)).await;
             let flushed = engine.flush(&CancellationToken::new()).await;
             let drained = self.judge(store, |file, ledger| {
                 oracle::always(file, ledger).map(|()| oracle::is_drained(file, &self.sources))
@@ -308,7 +304,7 @@ async fn first_sources(engine: Arc<Embedded>, parallelism: u32, shared: Arc<Shar
 async fn nature(sources: BTreeMap<String, Source>, shared: Arc<Shared>, mut rng: fastrand::Rng) {
     loop {
         sleep(Duration::from_micros(rng.u64(..150_000))).await;
-        if shared.is_healing() {
+        if shared.healing.is_cancelled() {
             return;
         }
         let (name, source) = sources.iter().nth(rng.usize(..sources.len())).unwrap();

@@ -93,11 +93,17 @@ impl Source {
         }
     }
 
-    /// Everything can be read from now on.
-    pub fn heal(&self) {
+    /// Everything can be read from now on. A split that was empty gets a row: one that could not be reached when a view
+    /// was made, and is empty, is only known to be so once it isn't.
+    pub fn heal(&self, rng: &mut fastrand::Rng) {
         let mut outside = self.lock();
         outside.discover_fails = false;
-        outside.splits.values_mut().for_each(|split| split.unreachable = false);
+        for split in outside.splits.values_mut() {
+            split.unreachable = false;
+            while split.entries.is_empty() {
+                split.grow(rng, 3);
+            }
+        }
     }
 
     /// Every split gets a row or some more.
