@@ -105,14 +105,14 @@ impl Client {
             }
             match self.rng.u32(..20) {
                 0..5 => self.create_view().await,
-                5 => self.drop_view().await,
-                6..13 => self.alter().await,
-                13 => self.cancel().await,
-                14 => {
+                5..7 => self.drop_view().await,
+                7..14 => self.alter().await,
+                14 => self.cancel().await,
+                15 => {
                     let told = self.engine.recover().await;
                     self.say("RECOVER", &told);
                 }
-                15..18 => self.limit().await,
+                16..18 => self.limit().await,
                 18 => {
                     let told = self.patiently(|engine, cancel| async move { engine.flush(&cancel).await }).await;
                     self.say("FLUSH", &told);
@@ -157,7 +157,7 @@ impl Client {
             owner: "root".into(),
             definition: query.to_string(),
             query: QUERIES[query].into(),
-            rate_limit: [None, None, Some(0), Some(30)][self.rng.usize(..4)],
+            rate_limit: [None, Some(0), Some(30), Some(30)][self.rng.usize(..4)],
             order,
             background: self.rng.u32(..3) > 0,
         };
@@ -192,7 +192,8 @@ impl Client {
 
     async fn alter(&mut self) {
         let source = ["s0", "s1"][self.rng.usize(..2)];
-        let policy = [Policy::Forwarding, Policy::AllFinished, Policy::StageAware][self.rng.usize(..3)];
+        let policy =
+            [Policy::Forwarding, Policy::AllFinished, Policy::StageAware, Policy::StageAware][self.rng.usize(..4)];
         let (target, deferred) = (self.rng.u32(1..=5), self.rng.bool());
         let statement = format!("{}: ALTER {source} TO {target} {policy} {deferred} #{}", self.name, self.rng.u32(..));
         self.shared.say(&statement);

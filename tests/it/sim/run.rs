@@ -220,7 +220,7 @@ impl Run {
             };
             tokio::spawn(client.run());
         }
-        tokio::spawn(first_sources(Arc::clone(&engine), self.rng.u32(1..=4), Arc::clone(&self.shared)));
+        tokio::spawn(first_sources(Arc::clone(&engine), self.rng.u32(2..=5), Arc::clone(&self.shared)));
         tokio::spawn(nature(self.sources.clone(), Arc::clone(&self.shared), self.rng.fork()));
         let time = Duration::from_micros(self.rng.u64(100_000..1_200_000));
         match end {

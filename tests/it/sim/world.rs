@@ -57,7 +57,7 @@ impl Source {
             readers: BTreeMap::new(),
             next_reader: 0,
         };
-        for _ in 0..rng.usize(1..=4) {
+        for _ in 0..rng.usize(2..=6) {
             outside.add_split(rng);
         }
         Self(Arc::new(Mutex::new(outside)))
@@ -73,7 +73,7 @@ impl Source {
         let nth = rng.usize(..outside.splits.len());
         let id = outside.splits.keys().nth(nth).unwrap().clone();
         match rng.u32(..20) {
-            0 if outside.splits.len() < 6 => {
+            0 if outside.splits.len() < 7 => {
                 outside.add_split(rng);
                 "a new split".into()
             }
@@ -132,7 +132,8 @@ impl Source {
 impl Outside {
     fn add_split(&mut self, rng: &mut fastrand::Rng) {
         let mut split = Split::default();
-        let most = rng.usize(..=20);
+        // Some much longer than others: those who have read theirs are whom an unfinished one must not come to.
+        let most = if rng.bool() { 2 } else { 40 };
         split.grow(rng, most);
         self.splits.insert(SplitId::from(self.splits.len().to_string()), split);
     }
@@ -150,7 +151,7 @@ impl Outside {
 impl Split {
     fn grow(&mut self, rng: &mut fastrand::Rng, most: usize) {
         for _ in 0..rng.usize(..=most) {
-            let next = self.entries.last().map_or_else(|| rng.i64(..3), |entry| entry.offset + 1);
+            let next = self.entries.last().map_or_else(|| rng.i64(0..3), |entry| entry.offset + 1);
             let gap = if rng.u32(..6) == 0 { rng.i64(1..4) } else { 0 };
             self.entries.push(Entry { offset: next + gap, is_row: rng.u32(..5) > 0 });
         }
