@@ -13,5 +13,6 @@ mod gate;
 mod lifecycle;
 mod psql;
 mod server;
+mod shuttle;
 mod sim;
 mod slt;

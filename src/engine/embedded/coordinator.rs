@@ -20,10 +20,11 @@ use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
 
 use super::Config;
+use super::claim::Claim;
 use super::hooks::{Hooks, Point};
 use super::message::{Barrier, Failure, Report, SourceControl};
 use super::reports::Gathered;
-use super::request::{Claim, RateChange, Request};
+use super::request::{RateChange, Request};
 use super::statement::{self, Answer, Discovered, Moment, Statement};
 use super::topology::{Branches, Topology};
 use super::watch;

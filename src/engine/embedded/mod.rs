@@ -7,6 +7,7 @@
 //! - `connector`: where rows come from. `view`: what becomes of them.
 //! - `reports`, `scan`: what was reported since the last checkpoint, and what is known of every split.
 
+mod claim;
 pub mod columns;
 pub mod connector;
 mod coordinator;
@@ -49,12 +50,18 @@ use crate::error::{Error, Result, nearest};
 use crate::store::relations::RelationKind;
 use crate::store::running::{self, ScanRow, SourceRow};
 use crate::store::{Context, Durability, Store, checkpoint, relations, rescales};
+use claim::Claim;
 use connector::Connector;
 use coordinator::Coordinator;
 use hooks::Hooks;
-use request::{Claim, RateChange, Request};
+use request::{RateChange, Request};
 use statement::{Answer, Discovered, Statement};
 use topology::Branches;
+
+/// What [`claim`] is made of. The tests compile it with another.
+mod sync {
+    pub use std::sync::atomic::{AtomicU8, Ordering};
+}
 
 /// How the engine runs.
 #[derive(Debug, Clone)]
