@@ -13,6 +13,8 @@
 
 pub mod check_input;
 pub mod checkpoint;
+mod pool;
+mod queue;
 pub mod relations;
 pub mod rescales;
 pub mod running;
@@ -32,6 +34,12 @@ use crate::error::{Error, Result};
 use snapshot::Readers;
 pub use snapshot::{ReaderSetup, Snapshot};
 use writer::Writer;
+
+/// What [`pool`] and [`queue`] are made of. The tests compile them with another.
+mod sync {
+    pub use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+    pub use std::thread;
+}
 
 /// The name of the state file in its data directory.
 pub const FILE_NAME: &str = "tidegate.db";
@@ -79,6 +87,20 @@ impl Store {
     /// [`Error::DataDirectory`] when another process has it open, when it was written by a newer version, or when it
     /// isn't a readable database; [`Error::Store`] for what else SQLite refuses.
     pub fn open(dir: &Path) -> Result<Self> {
+        Self::open_with(dir, Writer::start)
+    }
+
+    /// Opens it without the writer's thread: each transaction runs where it is asked for, so that a test on one thread
+    /// is the same every time.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    #[cfg(feature = "hooks")]
+    pub fn open_inline(dir: &Path) -> Result<Self> {
+        Self::open_with(dir, |connection| Ok(Writer::Inline(Box::new(connection.into()))))
+    }
+
+    fn open_with(dir: &Path, writer: impl FnOnce(Connection) -> std::io::Result<Writer>) -> Result<Self> {
         std::fs::create_dir_all(dir).map_err(|error| unusable(dir, "cannot be made", &error))?;
         let lock = lock(dir)?;
         let path = dir.join(FILE_NAME);
@@ -86,7 +108,7 @@ impl Store {
         configure(&connection).map_err(|error| unreadable(&path, &error))?;
         migrate(&mut connection, &path)?;
         let readers = Arc::new(Readers::new(path.clone()));
-        let writer = Some(Writer::start(connection).map_err(|error| unusable(dir, "cannot start its writer", &error))?);
+        let writer = Some(writer(connection).map_err(|error| unusable(dir, "cannot start its writer", &error))?);
         Ok(Self { shared: Arc::new(Shared { path, readers, writer, _lock: Some(lock), served: true }) })
     }
 

@@ -13,4 +13,6 @@ mod gate;
 mod lifecycle;
 mod psql;
 mod server;
+mod shuttle;
+mod sim;
 mod slt;

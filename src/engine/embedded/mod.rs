@@ -7,9 +7,14 @@
 //! - `connector`: where rows come from. `view`: what becomes of them.
 //! - `reports`, `scan`: what was reported since the last checkpoint, and what is known of every split.
 
+mod claim;
 pub mod columns;
 pub mod connector;
 mod coordinator;
+#[cfg(feature = "hooks")]
+pub mod hooks;
+#[cfg(not(feature = "hooks"))]
+mod hooks;
 mod message;
 mod pace;
 mod reports;
@@ -21,6 +26,8 @@ mod source_actor;
 mod statement;
 mod topology;
 pub mod view;
+#[cfg(feature = "hooks")]
+mod watch;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +35,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use datafusion::sql::sqlparser::ast::{Query, Statement as SqlStatement};
-use tokio::sync::{mpsc, oneshot, watch};
+#[cfg(not(feature = "hooks"))]
+use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 
@@ -41,11 +50,18 @@ use crate::error::{Error, Result, nearest};
 use crate::store::relations::RelationKind;
 use crate::store::running::{self, ScanRow, SourceRow};
 use crate::store::{Context, Durability, Store, checkpoint, relations, rescales};
+use claim::Claim;
 use connector::Connector;
 use coordinator::Coordinator;
-use request::{Claim, RateChange, Request};
+use hooks::Hooks;
+use request::{RateChange, Request};
 use statement::{Answer, Discovered, Statement};
 use topology::Branches;
+
+/// What [`claim`] is made of. The tests compile it with another.
+mod sync {
+    pub use std::sync::atomic::{AtomicU8, Ordering};
+}
 
 /// How the engine runs.
 #[derive(Debug, Clone)]
@@ -61,15 +77,26 @@ pub struct Embedded {
     store: Store,
     requests: mpsc::Sender<Request>,
     committed: watch::Receiver<Epoch>,
+    hooks: Hooks,
 }
 
 impl Embedded {
     /// Starts the engine on a store: what was committed there runs on.
     pub fn start(store: Store, config: Config) -> Self {
+        Self::with_hooks(store, config, Hooks::default())
+    }
+
+    /// Starts it with a test's hooks.
+    #[cfg(feature = "hooks")]
+    pub fn start_with(store: Store, config: Config, hooks: Hooks) -> Self {
+        Self::with_hooks(store, config, hooks)
+    }
+
+    fn with_hooks(store: Store, config: Config, hooks: Hooks) -> Self {
         let (requests, queue) = mpsc::channel(64);
         let (committed, watched) = watch::channel(Epoch(0));
-        tokio::spawn(Coordinator::new(store.clone(), config, queue, committed).run());
-        Self { store, requests, committed: watched }
+        tokio::spawn(Coordinator::new(store.clone(), config, queue, committed, hooks.clone()).run());
+        Self { store, requests, committed: watched, hooks }
     }
 
     async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> Request) -> Result<T> {
@@ -85,6 +112,7 @@ impl Embedded {
         let request = Request::Statement { statement, claim: Arc::clone(&claim), reply };
         self.requests.send(request).await.map_err(|_| Error::ShuttingDown)?;
         let cancelled = tokio::select! {
+            biased;
             answer = &mut answer => return answer.map_err(|_| Error::ShuttingDown)?,
             () = cancel.cancelled() => claim.withdraw(),
         };
@@ -108,6 +136,7 @@ impl Embedded {
                 return Ok(());
             }
             tokio::select! {
+            biased;
                 changed = committed.changed() => changed.map_err(|_| Error::ShuttingDown)?,
                 () = cancel.cancelled() => return Err(Error::Canceled),
             }
@@ -152,7 +181,7 @@ impl Embedded {
         for branch in &plan.branches {
             let Some(row) = rows.iter().find(|row| row.name == branch.source) else { continue };
             if !sources.contains_key(&row.name) {
-                let discovered = build_connector(row)?.discover().await?;
+                let discovered = build_connector(row, &self.hooks)?.discover().await?;
                 sources.insert(row.name.clone(), discovered);
             }
         }
@@ -169,11 +198,15 @@ impl Engine for Embedded {
 
     async fn create_source(&self, mut request: CreateSource, cancel: &CancellationToken) -> Result<()> {
         let now = clock::now_micros();
-        let connector = new_connector(&request.connector, &request.options, &request.columns, &request.name, now)?;
+        let connector = match self.hooks.connector(&request.name) {
+            Some(connector) => connector,
+            None => new_connector(&request.connector, &request.options, &request.columns, &request.name, now)?,
+        };
         if let Some(limit) = connector::source_rate_limit(&request.options)? {
             request.rate_limit = Some(limit);
         }
         let splits = tokio::select! {
+            biased;
             splits = connector.discover() => splits?,
             () = cancel.cancelled() => return Err(Error::Canceled),
         };
@@ -182,6 +215,7 @@ impl Engine for Embedded {
 
     async fn create_view(&self, request: CreateView, cancel: &CancellationToken) -> Result<()> {
         let statement = tokio::select! {
+            biased;
             statement = self.prepare_view(&request) => statement?,
             () = cancel.cancelled() => return Err(Error::Canceled),
         };
@@ -242,6 +276,7 @@ impl Engine for Embedded {
 
     async fn flush(&self, cancel: &CancellationToken) -> Result<Epoch> {
         tokio::select! {
+            biased;
             epoch = self.ask(Request::Flush) => epoch?,
             () = cancel.cancelled() => Err(Error::Canceled),
         }
@@ -305,7 +340,10 @@ fn new_connector(
     connector::build(connector, options, columns::schema(columns)?, source, created_at)
 }
 
-fn build_connector(row: &SourceRow) -> Result<Arc<dyn Connector>> {
+fn build_connector(row: &SourceRow, hooks: &Hooks) -> Result<Arc<dyn Connector>> {
+    if let Some(connector) = hooks.connector(&row.name) {
+        return Ok(connector);
+    }
     new_connector(&row.connector, &row.options, &row.columns, &row.name, row.created_at)
 }
 

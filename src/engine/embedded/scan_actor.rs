@@ -9,13 +9,15 @@ use std::sync::Arc;
 use datafusion::arrow::array::{Array as _, BooleanArray, RecordBatch};
 use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::util::display::array_value_to_string;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use super::connector::json::KEPT_TEXT;
 use super::connector::{BadRow, Chunk, ReadEvent, Reader, Start};
+use super::hooks::{Hooks, Point};
 use super::message::{Barrier, Failure, Report, ScanReport, ScanResume, Upstream};
 use super::pace::{MAX_CHUNK_ROWS, Pace};
 use super::view::Branch;
+use super::watch;
 use crate::backfill::check::Persisted;
 use crate::backfill::id::{ActorId, FragmentId, JobId, Offset, SourceId, SplitId};
 use crate::backfill::stage::{ReaderState, SplitChange, Stage, on_split_change};
@@ -52,6 +54,7 @@ pub struct ScanActor {
     pub rate_limit: watch::Receiver<Option<u32>>,
     pub permit: watch::Receiver<Permit>,
     pub epoch_work: EpochWork,
+    pub hooks: Hooks,
 }
 
 /// What an actor did since the last barrier.
@@ -224,6 +227,7 @@ impl ScanActor {
         if self.stage != (Stage::Backfill { reader: ReaderState::Live }) {
             self.reader = None;
         }
+        self.hooks.point(Point::ScanReports).await;
         self.report(barrier);
         if !barrier.align {
             return Ok(true);
