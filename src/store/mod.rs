@@ -13,6 +13,7 @@
 
 pub mod check_input;
 pub mod checkpoint;
+pub mod format;
 pub mod relations;
 pub mod rescales;
 pub mod running;

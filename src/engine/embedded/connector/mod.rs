@@ -7,6 +7,7 @@
 pub mod datagen;
 pub mod file;
 pub mod json;
+pub mod kafka;
 mod options;
 
 use std::collections::BTreeMap;
