@@ -64,7 +64,10 @@ pub fn build(
             Ok(Arc::new(Datagen::new(settings, schema)?))
         }
         "kafka" => {
-            let settings = super::kafka::options::Settings::parse(options)?;
+            let mut settings = super::kafka::options::Settings::parse(options)?;
+            if options.get("scan.startup.mode").is_some_and(|mode| mode == "latest") {
+                settings.startup = super::kafka::options::Startup::Latest;
+            }
             let decoder = super::kafka::decode::Decoder::new(schema, &Default::default())?;
             Ok(Arc::new(super::kafka::Kafka::new(settings, source_name, decoder)))
         }
