@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use rusqlite::Connection;
 
 use super::Context;
+use super::format::MessageFormat;
 use crate::backfill::assignment::Assignment;
 use crate::backfill::check::Persisted;
 use crate::backfill::id::{ActorId, Epoch, FragmentId, JobId, Offset, SourceId, SplitId};
 use crate::backfill::state::BackfillStateWithProgress;
 use crate::error::{Error, Result};
+use crate::secret::Options;
 
 /// A source as last committed.
 #[derive(Debug, Clone)]
@@ -21,7 +23,9 @@ pub struct SourceRow {
     /// Its connector.
     pub connector: String,
     /// The options of WITH.
-    pub options: BTreeMap<String, String>,
+    pub options: Options,
+    /// How its messages become rows.
+    pub format: MessageFormat,
     /// Names and PostgreSQL types of its columns.
     pub columns: Vec<(String, String)>,
     /// Rows a second and actor; 0: paused.
@@ -34,6 +38,8 @@ pub struct SourceRow {
     pub assignment: Assignment,
     /// Last row that the live stream has passed, of every split.
     pub splits: BTreeMap<SplitId, Option<Offset>>,
+    /// What its connector wants to be told of every split.
+    pub memories: BTreeMap<SplitId, Option<String>>,
     /// The fragments that read it.
     pub scans: Vec<ScanRow>,
 }
@@ -92,7 +98,7 @@ pub fn sources(connection: &Connection) -> Result<Vec<SourceRow>> {
 pub fn source(connection: &Connection, id: SourceId) -> Result<SourceRow> {
     let mut row = connection
         .prepare_cached(
-            "SELECT r.name, s.connector, s.options_json, s.rate_limit, r.created_at, f.id
+            "SELECT r.name, s.connector, s.options_json, s.rate_limit, r.created_at, f.id, s.format_json, s.secrets_json
              FROM sources s JOIN relations r ON r.id = s.id JOIN fragments f ON f.job_id = s.id WHERE s.id = ?1",
         )
         .and_then(|mut statement| {
@@ -104,29 +110,45 @@ pub fn source(connection: &Connection, id: SourceId) -> Result<SourceRow> {
                     row.get::<_, Option<u32>>(3)?,
                     row.get::<_, i64>(4)?,
                     FragmentId(row.get(5)?),
+                    row.get::<_, String>(6)?,
+                    row.get::<_, String>(7)?,
                 ))
             })
         })
         .context("reading a source")
-        .and_then(|(name, connector, options, rate_limit, created_at, fragment)| {
+        .and_then(|(name, connector, options, rate_limit, created_at, fragment, format, secrets)| {
             let actors = actors(connection, fragment)?;
             Ok(SourceRow {
                 id,
                 name,
                 connector,
-                options: json(&options, "a source's options")?,
+                options: with_secrets(json(&options, "a source's options")?, &secrets)?,
+                format: json(&format, "a source's format")?,
                 columns: super::relations::columns(connection, id.0)?,
                 rate_limit,
                 created_at,
                 assignment: assignment(connection, id, &actors)?,
                 actors,
                 splits: BTreeMap::new(),
+                memories: BTreeMap::new(),
                 scans: Vec::new(),
             })
         })?;
-    row.splits = splits(connection, id)?;
+    for (split, passed, memory) in splits(connection, id)? {
+        row.memories.insert(split.clone(), memory);
+        row.splits.insert(split, passed);
+    }
     row.scans = scans(connection, id)?;
     Ok(row)
+}
+
+/// Puts the secrets in where they are hidden.
+fn with_secrets(mut options: BTreeMap<String, String>, secrets: &str) -> Result<Options> {
+    // The text is in no error.
+    let secrets: BTreeMap<String, String> = serde_json::from_str(secrets)
+        .map_err(|error| Error::Internal(format!("a source's secrets can't be read: {error}")))?;
+    options.extend(secrets);
+    Ok(Options(options))
 }
 
 fn json<T: serde::de::DeserializeOwned>(text: &str, what: &str) -> Result<T> {
@@ -177,13 +199,16 @@ pub fn by_actor(assigned: &[(SplitId, ActorId)], actors: &[ActorId]) -> Assignme
     held.into_iter().map(|(actor, splits)| (actor, splits.into_iter().collect())).collect()
 }
 
-fn splits(connection: &Connection, source: SourceId) -> Result<BTreeMap<SplitId, Option<Offset>>> {
+type SplitRow = (SplitId, Option<Offset>, Option<String>);
+
+fn splits(connection: &Connection, source: SourceId) -> Result<Vec<SplitRow>> {
     connection
-        .prepare_cached("SELECT split_id, upstream_offset FROM splits WHERE source_id = ?1")
+        .prepare_cached("SELECT split_id, upstream_offset, memory FROM splits WHERE source_id = ?1")
         .and_then(|mut statement| {
             statement
                 .query_map([source.0], |row| {
-                    Ok((SplitId::from(row.get_ref(0)?.as_str()?), row.get::<_, Option<i64>>(1)?.map(Offset)))
+                    let passed = row.get::<_, Option<i64>>(1)?.map(Offset);
+                    Ok((SplitId::from(row.get_ref(0)?.as_str()?), passed, row.get(2)?))
                 })?
                 .collect()
         })

@@ -200,7 +200,14 @@ impl Engine for Embedded {
         let now = clock::now_micros();
         let connector = match self.hooks.connector(&request.name) {
             Some(connector) => connector,
-            None => new_connector(&request.connector, &request.options, &request.columns, &request.name, now)?,
+            None => connector::build(&connector::SourceSpec {
+                connector: &request.connector,
+                options: &request.options,
+                schema: columns::schema(&request.columns)?,
+                format: &request.format,
+                name: &request.name,
+                created_at_micros: now,
+            })?,
         };
         if let Some(limit) = connector::source_rate_limit(&request.options)? {
             request.rate_limit = Some(limit);
@@ -330,21 +337,20 @@ fn schemas(rows: &[SourceRow]) -> BTreeMap<String, datafusion::arrow::datatypes:
     rows.iter().filter_map(|row| Some((row.name.clone(), columns::schema(&row.columns).ok()?))).collect()
 }
 
-fn new_connector(
-    connector: &str,
-    options: &BTreeMap<String, String>,
-    columns: &[(String, String)],
-    source: &str,
-    created_at: i64,
-) -> Result<Arc<dyn Connector>> {
-    connector::build(connector, options, columns::schema(columns)?, source, created_at)
-}
-
 fn build_connector(row: &SourceRow, hooks: &Hooks) -> Result<Arc<dyn Connector>> {
     if let Some(connector) = hooks.connector(&row.name) {
         return Ok(connector);
     }
-    new_connector(&row.connector, &row.options, &row.columns, &row.name, row.created_at)
+    let connector = connector::build(&connector::SourceSpec {
+        connector: &row.connector,
+        options: &row.options,
+        schema: columns::schema(&row.columns)?,
+        format: &row.format,
+        name: &row.name,
+        created_at_micros: row.created_at,
+    })?;
+    connector.remember(&row.memories);
+    Ok(connector)
 }
 
 /// Compiles the queries of views that aren't yet, and forgets those of views that are gone.

@@ -95,11 +95,14 @@ fn create_source(tx: &Connection, moment: &Moment, request: &CreateSource, split
     };
     let id = relations::insert(tx, &relation, moment.now)?;
     tx.execute(
-        "INSERT INTO sources (id, connector, options_json, parallelism, rate_limit) VALUES (?1, ?2, ?3, ?4, ?5)",
+        "INSERT INTO sources (id, connector, options_json, secrets_json, format_json, parallelism, rate_limit)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         params![
             id,
             request.connector,
-            json!(request.options).to_string(),
+            json!(request.options.shown()).to_string(),
+            json!(request.options.secrets()).to_string(),
+            json!(request.format).to_string(),
             request.parallelism.to_string(),
             request.rate_limit
         ],
@@ -140,8 +143,8 @@ fn add_split(
     let latest = marks.and_then(|marks| marks.latest).map(|offset| offset.0);
     tx.execute(
         "INSERT INTO splits (source_id, split_id, upstream_offset, low_watermark, high_watermark, latest_offset,
-                             first_seen_at, found_at_run_time, error, error_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, iif(?9 IS NULL, NULL, ?7))",
+                             first_seen_at, found_at_run_time, error, error_at, memory)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, iif(?9 IS NULL, NULL, ?7), ?10)",
         params![
             source.0,
             split.as_str(),
@@ -152,6 +155,7 @@ fn add_split(
             moment.now,
             at_run_time,
             error,
+            marks.and_then(|marks| marks.memory.as_deref()),
         ],
     )
     .context("adding a split")?;
@@ -321,3 +325,7 @@ pub fn change_actors(tx: &Connection, fragment: FragmentId, kind: &str, actors: 
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "statement_tests.rs"]
+mod tests;

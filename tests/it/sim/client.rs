@@ -13,6 +13,7 @@ use tidegate::clock;
 use tidegate::engine::embedded::Embedded;
 use tidegate::engine::{CreateSource, CreateView, Engine, RateLimit, Rescale, Rescaled};
 use tidegate::error::{Error, Result};
+use tidegate::store::format::MessageFormat;
 use tidegate::store::relations::RelationKind;
 use tokio_util::sync::CancellationToken;
 
@@ -82,7 +83,8 @@ pub async fn create_source(engine: &Embedded, name: &str, parallelism: u32) -> R
         owner: "root".into(),
         definition: format!("CREATE SOURCE {name}"),
         connector: "test".into(),
-        options: BTreeMap::new(),
+        options: BTreeMap::new().into(),
+        format: MessageFormat::default(),
         columns: vec![("v".into(), "int8".into())],
         parallelism: fixed(parallelism),
         rate_limit: None,

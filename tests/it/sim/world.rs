@@ -174,7 +174,7 @@ impl Connector for Source {
             let low = split.entries.first().map_or(0, |entry| entry.offset);
             let latest = split.entries.last().map(|entry| Offset(entry.offset));
             let high = latest.map_or(low, |latest| latest.0 + 1);
-            Ok(Watermarks { low: Offset(low), high: Offset(high), latest })
+            Ok(Watermarks { low: Offset(low), high: Offset(high), latest, memory: None })
         };
         Ok(outside.splits.iter().map(|(id, split)| (id.clone(), marks(split))).collect())
     }

@@ -1,0 +1,3 @@
+//! Kafka's topics as sources.
+
+mod mock;
