@@ -147,7 +147,7 @@ impl Run {
     fn lives(&mut self) -> Result<(), String> {
         for left in (0..self.rng.usize(1..=4)).rev() {
             let store = Store::open_inline(self.dir.path()).map_err(|error| format!("the store: {error}"))?;
-            self.judge(&store, |file, ledger| oracle::always(file, ledger))?;
+            self.judge(&store, oracle::always)?;
             let crash = Arc::new(Notify::new());
             let end = match (left, self.rng.u32(..4)) {
                 (0, _) => End::Judgement,
