@@ -37,8 +37,8 @@ pub fn is_secret(option: &str) -> bool {
 
 /// Whether a text may name an option that is a secret. Quick, and never wrong when it says no.
 pub fn may_name_one(text: &str) -> bool {
-    // Names may be written with blanks around their dots, so only what stands between dots is searched for.
-    let parts = WORDS.iter().flat_map(|word| word.split('.').last()).chain([PART]);
+    // Names may be written with blanks around their dots, so only what stands before a dot is searched for.
+    let parts = WORDS.iter().filter_map(|word| word.split('.').next()).chain([PART]);
     let text = text.as_bytes();
     parts.map(str::as_bytes).any(|part| text.windows(part.len()).any(|window| window.eq_ignore_ascii_case(part)))
 }

@@ -133,7 +133,7 @@ fn bad_rows_leave_the_others_in_step() {
 #[test]
 fn columns_that_do_not_fit_the_format() {
     let told = |columns, encode, include: &[Include]| {
-        let error = decoder(columns, encode, include).err().expect("refused");
+        let error = decoder(columns, encode, include).expect_err("refused");
         (error.sqlstate(), [error.to_string(), error.detail().unwrap_or_default()].join(" | "))
     };
     for (columns, found) in
@@ -150,8 +150,11 @@ fn columns_that_do_not_fit_the_format() {
     assert!(decoder(&[("raw", "bytea"), ("k", "bytea")], Encode::Bytes, &[Include::Key]).is_ok());
 }
 
+/// Key, value, headers and time.
+type Parts = (Option<Vec<u8>>, Option<Vec<u8>>, Vec<(String, Option<Vec<u8>>)>, Option<i64>);
+
 /// Parts of a message, and bytes that are now and then almost JSON.
-fn parts() -> impl Strategy<Value = (Option<Vec<u8>>, Option<Vec<u8>>, Vec<(String, Option<Vec<u8>>)>, Option<i64>)> {
+fn parts() -> impl Strategy<Value = Parts> {
     let bytes = || proptest::option::of(proptest::collection::vec(any::<u8>(), 0..20));
     let json = proptest::option::of(
         "(\\{|\\}|\"a\"|\"h\"|:|,|1|-|\\.|e9|null|true|\\[|\\]|\"\\\\u00|\"|é| ){0,8}".prop_map(String::into_bytes),
