@@ -2,6 +2,8 @@
 
 mod cell;
 mod exact;
+mod image;
+mod whole;
 mod world;
 
 use std::time::Instant;
@@ -17,8 +19,8 @@ const POLICIES: [Policy; 3] = [Policy::Forwarding, Policy::AllFinished, Policy::
 fn small(switches: Switches, harm: Harm) -> Exact {
     Exact {
         switches,
-        logs: vec![vec![true; 3]; 2],
-        history: 2,
+        logs: vec![vec![true]; 3],
+        history: 1,
         any_first_row: false,
         actors: vec![1, 2],
         views: 1,
@@ -47,5 +49,22 @@ fn negatives() {
         let start = Instant::now();
         let (schedule, states) = small(switches, harm).shortest();
         println!("{name}: {schedule:#?}\n  states={states} seconds={:.1}", start.elapsed().as_secs_f64());
+    }
+}
+
+#[test]
+fn whole_model() {
+    let start = Instant::now();
+    let image = std::sync::Arc::new(image::image(&image::logs(4)));
+    println!("image: states={} edges={} seconds={:.1}", image.states, image.next.len(), start.elapsed().as_secs_f64());
+    for (k, v) in &image.next { println!("{k:?} -> {}", v.len()); }
+    println!("{:?}", image.first);
+    let n: usize = std::env::var("N").map_or(2, |n| n.parse().unwrap());
+    for policy in POLICIES {
+        let start = Instant::now();
+        let whole = whole::Whole { image: image.clone(), splits: n, actors: n as u8, views: 2, policies: vec![policy], switches: Switches::default() };
+        let checker = whole.run(2);
+        println!("{policy}: states={} unique={} seconds={:.1}", checker.state_count(), checker.unique_state_count(), start.elapsed().as_secs_f64());
+        for (name, path) in checker.discoveries() { println!("{name}: {:?}\n{:?}", path.clone().into_actions(), path.last_state()); }
     }
 }

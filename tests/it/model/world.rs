@@ -4,10 +4,11 @@
 //! [`World::collect`] (all actors have reported), [`World::commit`] (one transaction: states, then statements),
 //! [`World::reconcile`] (the actors are brought in line). [`World::crash`] rebuilds from what was committed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use tidegate::backfill::assignment::{Assignment, reassign};
-use tidegate::backfill::check::{Decision, Input, Job, JobActor, Persisted, Policy, Report, check};
+use tidegate::backfill::check::{Decision, Input, Job, JobActor, Persisted, Policy, check};
 use tidegate::backfill::id::{ActorId, Epoch, FragmentId, JobId, Offset, RescaleId, SourceId, SplitId};
 use tidegate::backfill::stage::{SplitChange, Stage, on_first_barrier, on_rebuild, on_split_change};
 use tidegate::backfill::target::Target;
@@ -201,7 +202,7 @@ impl World {
             answer = Some(self.alter(pending.alter, true, switches)).filter(|answer| *answer == Answer::Committed);
         }
         if let Some(pending) = self.pending {
-            let passes = check(&self.input(pending.alter.to, false), pending.alter.policy).decision() == Decision::Pass;
+            let passes = self.ask(pending.alter, false).decision == Decision::Pass;
             self.pending = Some(Pending { queued: passes, ..pending });
         }
         self.passed_check = None;
@@ -240,8 +241,8 @@ impl World {
     }
 
     fn alter(&mut self, alter: Alter, is_pending: bool, switches: Switches) -> Answer {
-        let report = check(&self.input(alter.to, !is_pending), alter.policy);
-        if report.is_noop() {
+        let verdict = self.ask(alter, !is_pending);
+        if verdict.is_noop {
             if is_pending {
                 self.pending = None;
             }
@@ -252,7 +253,7 @@ impl World {
             Gate::Off => true,
             Gate::AtRequest => self.passed_check == Some(alter),
         };
-        match report.decision() {
+        match verdict.decision {
             Decision::Pass => {}
             _ if unseen => {}
             Decision::Wait | Decision::Unknown if alter.deferred && self.pending.is_none() => {
@@ -264,16 +265,16 @@ impl World {
         if is_pending {
             self.pending = None;
         }
-        self.take_plan(&report);
+        self.take_plan(&verdict.plan);
         Answer::Committed
     }
 
-    fn take_plan(&mut self, report: &Report) {
+    fn take_plan(&mut self, plan: &Assignment) {
         let place = |actor: &ActorId| u8::try_from(actor.0 - 1).ok().filter(|slot| *slot < self.actors);
-        let came_from: Vec<Option<u8>> = report.plan.new.keys().map(place).collect();
+        let came_from: Vec<Option<u8>> = plan.keys().map(place).collect();
         self.came_from =
             came_from.iter().map(|place| place.and_then(|place| self.came_from[usize::from(place)])).collect();
-        self.take_over(&report.plan.new);
+        self.take_over(plan);
     }
 
     /// A split that appears at run time: every view has a row for it from its first moment.
@@ -377,7 +378,22 @@ impl World {
 
     /// Whether the check passes as things were committed last.
     pub fn passes(&self, alter: Alter) -> bool {
-        check(&self.input(alter.to, true), alter.policy).decision() == Decision::Pass
+        self.ask(alter, true).decision == Decision::Pass
+    }
+
+    /// Asks the check. What it looks at is often the same, so answers are kept.
+    fn ask(&self, alter: Alter, asks: bool) -> Verdict {
+        let view = |view: &View| (view.rows.clone(), view.actors.clone(), view.forwarded);
+        let from = (self.owners.clone(), self.actors, self.came_from.clone());
+        let in_flight = asks && self.pending.is_some();
+        let key = (from, self.views.iter().map(view).collect(), in_flight, alter.policy, alter.to);
+        ANSWERS.with_borrow_mut(|answers| {
+            let verdict = answers.entry(key).or_insert_with(|| {
+                let report = check(&self.input(alter.to, asks), alter.policy);
+                Verdict { decision: report.decision(), is_noop: report.is_noop(), plan: report.plan.new }
+            });
+            verdict.clone()
+        })
     }
 
     /// What the check looks at. `asks`: it isn't the pending rescale itself that asks.
@@ -430,6 +446,21 @@ impl World {
             engine_reachable: Ok(()),
         }
     }
+}
+
+/// What the check says.
+#[derive(Clone)]
+struct Verdict {
+    decision: Decision,
+    is_noop: bool,
+    plan: Assignment,
+}
+
+/// All that a question to the check is made of.
+type Question = ((Vec<u8>, u8, Vec<Option<u8>>), Vec<(Vec<Option<Row>>, Vec<Actor>, bool)>, bool, Policy, u8);
+
+thread_local! {
+    static ANSWERS: RefCell<HashMap<Question, Verdict>> = RefCell::default();
 }
 
 impl View {
