@@ -28,6 +28,8 @@ pub enum Step {
     Apply,
     /// Everything since the last commit is gone, and perhaps a view's row for a split.
     Crash { lost: Option<(usize, usize)> },
+    /// A view's row for a split is lost from the state table.
+    Lose { view: usize, split: usize },
     /// CANCEL RESCALE.
     Cancel,
 }
@@ -68,7 +70,7 @@ impl Exact {
         for (log, passed) in self.logs.iter().zip(&passed) {
             let mut first = cell::first_rows(log, *passed);
             if !self.any_first_row {
-                first.truncate(1);
+                first.drain(..first.len() - 1);
             }
             rows =
                 rows.into_iter().flat_map(|rows| first.iter().map(move |row| [&rows[..], &[*row]].concat())).collect();
@@ -126,6 +128,7 @@ impl Exact {
             }
             Step::Apply => world.reconcile(self.switches),
             Step::Crash { lost } => world.crash(*lost, self.switches),
+            Step::Lose { view, split } => world.lose(*view, *split),
             Step::Cancel => world.pending = None,
         }
         let cells = world.views.iter().flat_map(|view| view.cells.iter().zip(&self.logs));
@@ -258,9 +261,14 @@ impl Model for Exact {
         if self.crashes {
             steps.push(Step::Crash { lost: None });
         }
-        if self.switches.loses_rows && !world.lost {
-            for view in 0..world.views.len() {
-                steps.extend((0..self.logs.len()).map(|split| Step::Crash { lost: Some((view, split)) }));
+        for (view, split) in
+            (0..world.views.len()).flat_map(|view| (0..self.logs.len()).map(move |split| (view, split)))
+        {
+            if self.switches.recovery_loses && !world.lost {
+                steps.push(Step::Crash { lost: Some((view, split)) });
+            }
+            if self.switches.table_loses && !world.lost && world.phase == Phase::Running {
+                steps.push(Step::Lose { view, split });
             }
         }
     }

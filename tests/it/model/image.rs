@@ -86,7 +86,8 @@ fn cell(log: &Log, row: Row, passed: Option<Offset>) -> Cell {
 }
 
 fn explore(log: &Log, image: &mut Image) {
-    let positions: Vec<Option<Offset>> = std::iter::once(None).chain((0..log.len()).map(|at| Some(offset(at)))).collect();
+    let positions: Vec<Option<Offset>> =
+        std::iter::once(None).chain((0..log.len()).map(|at| Some(offset(at)))).collect();
     let mut ends: HashMap<(Row, Option<Offset>, Option<Offset>, bool), Vec<Row>> = HashMap::new();
     let mut rows_at = |row: Option<Row>, from, to, reader| -> Vec<Option<Row>> {
         let Some(row) = row else { return vec![None] };

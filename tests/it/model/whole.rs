@@ -134,7 +134,11 @@ impl Whole {
         world.phase != Phase::Running
             || world.views.iter().all(|view| {
                 view.actors.len() == usize::from(world.actors)
-                    && view.cells.iter().zip(&world.owners).all(|(cell, owner)| cell.is_some_and(|c| c.holder == *owner))
+                    && view
+                        .cells
+                        .iter()
+                        .zip(&world.owners)
+                        .all(|(cell, owner)| cell.is_some_and(|c| c.holder == *owner))
             })
     }
 
@@ -240,9 +244,12 @@ impl Model for Whole {
             Property::always("comes to rest", Self::comes_to_rest),
             Property::always("runs as committed", |_, state: &State| Self::runs_as_committed(state)),
             Property::sometimes("commits a rescale", |_, state: &State| {
-                state.world.phase == Phase::Committed && state.world.came_from.len() != state.world.views[0].actors.len()
+                state.world.phase == Phase::Committed
+                    && state.world.came_from.len() != state.world.views[0].actors.len()
             }),
-            Property::sometimes("defers one", |_, state: &State| state.world.pending.is_some_and(|pending| pending.queued)),
+            Property::sometimes("defers one", |_, state: &State| {
+                state.world.pending.is_some_and(|pending| pending.queued)
+            }),
         ]
     }
 }

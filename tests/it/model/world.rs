@@ -23,7 +23,9 @@ pub struct Switches {
     /// Actors get moved splits with the states from before the barrier.
     pub early: bool,
     /// A recovery may lose a state row.
-    pub loses_rows: bool,
+    pub recovery_loses: bool,
+    /// The state table may lose a row while all runs.
+    pub table_loses: bool,
 }
 
 /// How a rescale is decided.
@@ -352,12 +354,17 @@ impl World {
         self.owners_before.clone_from(&self.owners);
     }
 
+    /// A row of the state table is gone.
+    pub fn lose(&mut self, view: usize, split: usize) {
+        self.views[view].rows[split] = None;
+        self.lost = true;
+    }
+
     /// Everything that isn't committed is gone, and perhaps a row of the state table with it.
     pub fn crash(&mut self, lost: Option<(usize, usize)>, switches: Switches) {
         self.phase = Phase::Running;
         if let Some((view, split)) = lost {
-            self.views[view].rows[split] = None;
-            self.lost = true;
+            self.lose(view, split);
         }
         self.source.clone_from(&self.passed);
         for view in &mut self.views {
