@@ -98,14 +98,7 @@ fn stage_aware_is_safe_and_comes_to_rest() {
 
 #[test]
 fn row_by_row_nothing_goes_wrong_with_the_gate() {
-    let exact = Exact {
-        crashes: true,
-        deferred: true,
-        logs: vec![vec![true]; 2],
-        actors: vec![1, 2],
-        any_first_row: true,
-        ..negative::small(Switches::default(), Harm::Any)
-    };
+    let exact = Exact { crashes: true, deferred: true, ..negative::small(Switches::default(), Harm::Any) };
     let start = Instant::now();
     let (schedule, states) = exact.shortest();
     println!("row by row: unique={states} seconds={:.1}", start.elapsed().as_secs_f64());
