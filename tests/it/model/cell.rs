@@ -143,7 +143,6 @@ impl Cell {
     }
 
     /// The state without what no rule reads: the count always, and the target once nothing is backfilled any more.
-    /// [`super::image`] has the test that says so.
     pub fn forget(mut self) -> Self {
         self.state = forget(self.state);
         self

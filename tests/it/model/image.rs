@@ -60,6 +60,9 @@ pub struct Image {
 /// A split at a barrier: how far the live stream is, and both rows.
 type Split = (Option<Offset>, [Option<Row>; 2]);
 
+/// A row at a barrier, the live stream's position there and at the next, and whether there is a reader.
+type Epoch = (Row, Option<Offset>, Option<Offset>, bool);
+
 /// All logs of up to so many entries.
 pub fn logs(most: usize) -> Vec<Log> {
     let of = |length: usize| (0..1u32 << length).map(move |bits| (0..length).map(|at| bits >> at & 1 == 1).collect());
@@ -88,7 +91,7 @@ fn cell(log: &Log, row: Row, passed: Option<Offset>) -> Cell {
 fn explore(log: &Log, image: &mut Image) {
     let positions: Vec<Option<Offset>> =
         std::iter::once(None).chain((0..log.len()).map(|at| Some(offset(at)))).collect();
-    let mut ends: HashMap<(Row, Option<Offset>, Option<Offset>, bool), Vec<Row>> = HashMap::new();
+    let mut ends: HashMap<Epoch, Vec<Row>> = HashMap::new();
     let mut rows_at = |row: Option<Row>, from, to, reader| -> Vec<Option<Row>> {
         let Some(row) = row else { return vec![None] };
         let rows = ends.entry((row, from, to, reader)).or_insert_with(|| {
