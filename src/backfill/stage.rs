@@ -9,7 +9,7 @@ use std::fmt;
 use super::state::{BackfillState, BackfillStateWithProgress};
 
 /// What an actor does with its two streams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
     /// States are kept and looked at row by row.
     Backfill {
@@ -21,7 +21,7 @@ pub enum Stage {
 }
 
 /// Whether an actor in the backfill stage still has its backfill reader.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReaderState {
     /// It reads, or can read, the history of its splits.
     Live,
@@ -91,6 +91,17 @@ impl fmt::Display for Stage {
 /// RisingWave's rule: the split goes on where its row says, and from the very start without one.
 pub fn on_first_barrier(persisted: Option<BackfillStateWithProgress>) -> BackfillStateWithProgress {
     persisted.unwrap_or_default()
+}
+
+/// The state that an actor which is built anew, at a recovery or by a rescale, takes a split up with. `None`: the split
+/// rests, since its row can't be trusted. Ours: RisingWave's rule is [`on_first_barrier`], for better or worse.
+///
+/// - `persisted`: its row in the state table, if there is one that can be read;
+/// - `forwarded`: whether the view's fragment has gone forwarding before.
+pub fn on_rebuild(persisted: Option<BackfillStateWithProgress>, forwarded: bool) -> Option<BackfillStateWithProgress> {
+    let state = persisted?;
+    // Every split of a forwarding fragment was Finished. To believe the row would double what came out since.
+    Some(if forwarded && !state.is_finished() { BackfillStateWithProgress::finished() } else { state })
 }
 
 /// What becomes of a split that an actor holds after a split change.

@@ -12,6 +12,7 @@ mod files;
 mod gate;
 mod kafka;
 mod lifecycle;
+mod model;
 mod psql;
 mod server;
 mod shuttle;

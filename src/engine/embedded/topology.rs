@@ -22,7 +22,7 @@ use super::view::Branch;
 use super::watch;
 use crate::backfill::check::Persisted;
 use crate::backfill::id::{ActorId, FragmentId, JobId, SourceId, SplitId};
-use crate::backfill::stage::Stage;
+use crate::backfill::stage::{Stage, on_rebuild};
 use crate::backfill::state::BackfillStateWithProgress;
 use crate::error::Result;
 use crate::store::running::{ScanRow, SourceRow};
@@ -242,10 +242,5 @@ impl Topology {
 /// is in `tidegate.invariant_violations`.
 fn recovered(scan: &ScanRow, split: &SplitId) -> Option<BackfillStateWithProgress> {
     let Some(row) = scan.states.get(split) else { return hooks::state_without_row() };
-    let state = row.state()?;
-    if scan.forwarding && !state.is_finished() {
-        // Every split of a forwarding fragment was Finished. To believe the row would double what came out since.
-        return Some(BackfillStateWithProgress::finished());
-    }
-    Some(state)
+    on_rebuild(row.state(), scan.forwarding)
 }
