@@ -1,13 +1,15 @@
 //! A checkpoint: all that the actors did between two barriers, written in one transaction.
 
 use rusqlite::{Connection, named_params, params};
+use serde_json::json;
 
 use super::Context;
+use super::relations;
 use super::view_rows::{self, Emitted};
 use crate::backfill::id::{ActorId, Epoch, FragmentId, JobId, Offset, SourceId, SplitId};
 use crate::backfill::stage::{ReaderState, Stage};
 use crate::backfill::state::BackfillStateWithProgress;
-use crate::engine::embedded::connector::{BadRow, Watermarks};
+use crate::engine::embedded::connector::{BadRow, Gap, Watermarks};
 use crate::error::Result;
 
 /// All that one barrier writes. Only what has changed since the last one is in it.
@@ -31,6 +33,8 @@ pub struct Checkpoint {
     pub emitted: Vec<Emitted>,
     /// Rows that could not be read or evaluated.
     pub bad_rows: Vec<(SourceId, SplitId, Option<JobId>, BadRow)>,
+    /// Rows that the source deleted before a view's backfill, or the live stream (`None`), could read them.
+    pub gaps: Vec<(SourceId, Option<JobId>, Gap)>,
 }
 
 /// What is known of a split's speed at a checkpoint.
@@ -65,6 +69,7 @@ pub fn write(tx: &Connection, epoch: Epoch, now: i64, checkpoint: &Checkpoint) -
         view_rows::append(tx, emitted)?;
     }
     write_bad_rows(tx, now, &checkpoint.bad_rows)?;
+    write_gaps(tx, now, &checkpoint.gaps)?;
     finish_jobs(tx, now)?;
     tx.execute("UPDATE meta SET epoch = ?1, checkpoint_at = ?2", params![epoch.0, now]).context("writing the epoch")?;
     Ok(())
@@ -80,13 +85,16 @@ fn write_splits(tx: &Connection, now: i64, checkpoint: &Checkpoint) -> Result<()
     }
     let mut statement = tx
         .prepare_cached(
-            "UPDATE splits SET low_watermark = ?3, high_watermark = ?4, latest_offset = ?5
+            "UPDATE splits SET low_watermark = ?3, high_watermark = ?4, latest_offset = ?5, memory = ?6
              WHERE source_id = ?1 AND split_id = ?2",
         )
         .context(context)?;
     for (source, split, marks) in &checkpoint.watermarks {
         let latest = marks.latest.map(|offset| offset.0);
-        statement.execute(params![source.0, split.as_str(), marks.low.0, marks.high.0, latest]).context(context)?;
+        let memory = marks.memory.as_deref();
+        statement
+            .execute(params![source.0, split.as_str(), marks.low.0, marks.high.0, latest, memory])
+            .context(context)?;
     }
     for (source, split, error) in &checkpoint.split_errors {
         tx.execute(
@@ -213,6 +221,27 @@ fn write_bad_rows(tx: &Connection, now: i64, rows: &[(SourceId, SplitId, Option<
                 statement.execute(params![source.0, split.as_str(), row.offset.0, job, row.error, row.text, now])
             })
             .context("keeping a bad row")?;
+    }
+    Ok(())
+}
+
+fn write_gaps(tx: &Connection, now: i64, gaps: &[(SourceId, Option<JobId>, Gap)]) -> Result<()> {
+    for (source, job, gap) in gaps {
+        let context = "writing a gap";
+        let job = job.map_or(0, |job| job.0);
+        tx.execute(
+            "INSERT OR IGNORE INTO split_gaps VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            params![source.0, gap.split.as_str(), job, gap.from.0, gap.to.0, now],
+        )
+        .context(context)?;
+        let names = "SELECT s.name, j.name FROM relations s LEFT JOIN relations j ON j.id = ?2 WHERE s.id = ?1";
+        let (name, view): (String, Option<String>) =
+            tx.query_row(names, [source.0, job], |row| Ok((row.get(0)?, row.get(1)?))).context(context)?;
+        let info = json!({
+            "source": name, "split": gap.split, "view": view, "from_offset": gap.from.0, "to_offset": gap.to.0,
+            "offsets": gap.to.0 - gap.from.0,
+        });
+        relations::log_event(tx, now, "SPLIT_GAP", &info)?;
     }
     Ok(())
 }

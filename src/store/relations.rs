@@ -217,6 +217,7 @@ pub fn drop_relation(tx: &Connection, relation: &Relation, now: i64) -> Result<(
         RelationKind::MaterializedView => {
             view_rows::drop_table(tx, JobId(relation.id))?;
             tx.execute("DELETE FROM bad_rows WHERE job_id = ?1", [relation.id]).context("dropping bad rows")?;
+            tx.execute("DELETE FROM split_gaps WHERE job_id = ?1", [relation.id]).context("dropping gaps")?;
         }
     }
     tx.execute("DELETE FROM relations WHERE id = ?1", [relation.id]).context("dropping a relation")?;

@@ -34,6 +34,8 @@ pub struct SourceRow {
     pub assignment: Assignment,
     /// Last row that the live stream has passed, of every split.
     pub splits: BTreeMap<SplitId, Option<Offset>>,
+    /// What its connector wants to be told of every split.
+    pub memories: BTreeMap<SplitId, Option<String>>,
     /// The fragments that read it.
     pub scans: Vec<ScanRow>,
 }
@@ -121,10 +123,14 @@ pub fn source(connection: &Connection, id: SourceId) -> Result<SourceRow> {
                 assignment: assignment(connection, id, &actors)?,
                 actors,
                 splits: BTreeMap::new(),
+                memories: BTreeMap::new(),
                 scans: Vec::new(),
             })
         })?;
-    row.splits = splits(connection, id)?;
+    for (split, passed, memory) in splits(connection, id)? {
+        row.memories.insert(split.clone(), memory);
+        row.splits.insert(split, passed);
+    }
     row.scans = scans(connection, id)?;
     Ok(row)
 }
@@ -177,13 +183,16 @@ pub fn by_actor(assigned: &[(SplitId, ActorId)], actors: &[ActorId]) -> Assignme
     held.into_iter().map(|(actor, splits)| (actor, splits.into_iter().collect())).collect()
 }
 
-fn splits(connection: &Connection, source: SourceId) -> Result<BTreeMap<SplitId, Option<Offset>>> {
+type SplitRow = (SplitId, Option<Offset>, Option<String>);
+
+fn splits(connection: &Connection, source: SourceId) -> Result<Vec<SplitRow>> {
     connection
-        .prepare_cached("SELECT split_id, upstream_offset FROM splits WHERE source_id = ?1")
+        .prepare_cached("SELECT split_id, upstream_offset, memory FROM splits WHERE source_id = ?1")
         .and_then(|mut statement| {
             statement
                 .query_map([source.0], |row| {
-                    Ok((SplitId::from(row.get_ref(0)?.as_str()?), row.get::<_, Option<i64>>(1)?.map(Offset)))
+                    let passed = row.get::<_, Option<i64>>(1)?.map(Offset);
+                    Ok((SplitId::from(row.get_ref(0)?.as_str()?), passed, row.get(2)?))
                 })?
                 .collect()
         })

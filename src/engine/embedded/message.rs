@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use super::connector::{BadRow, Chunk};
+use super::connector::{BadRow, Chunk, Gap};
 use crate::backfill::check::Persisted;
 use crate::backfill::id::{ActorId, Epoch, FragmentId, JobId, Offset, SourceId, SplitId};
 use crate::backfill::stage::Stage;
@@ -98,6 +98,8 @@ pub struct SourceReport {
     pub positions: Vec<(SplitId, Offset)>,
     /// Splits that became unreachable or reachable again.
     pub errors: Vec<(SplitId, Option<String>)>,
+    /// Rows that were gone before it could read them.
+    pub gaps: Vec<Gap>,
 }
 
 /// A scan actor's part of a checkpoint.
@@ -119,4 +121,6 @@ pub struct ScanReport {
     pub bad_rows: Vec<(SplitId, Option<JobId>, BadRow)>,
     /// Splits that its reader can't read, or can again.
     pub errors: Vec<(SplitId, Option<String>)>,
+    /// Rows that were gone before its reader could read them.
+    pub gaps: Vec<Gap>,
 }

@@ -306,7 +306,9 @@ fn new_connector(
 }
 
 fn build_connector(row: &SourceRow) -> Result<Arc<dyn Connector>> {
-    new_connector(&row.connector, &row.options, &row.columns, &row.name, row.created_at)
+    let connector = new_connector(&row.connector, &row.options, &row.columns, &row.name, row.created_at)?;
+    connector.remember(&row.memories);
+    Ok(connector)
 }
 
 /// Compiles the queries of views that aren't yet, and forgets those of views that are gone.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::connector::{BadRow, Watermarks};
+use super::connector::{BadRow, Gap, Watermarks};
 use super::message::{ScanReport, SourceReport};
 use super::scan::UpstreamSide;
 use super::statement::Discovered;
@@ -23,9 +23,17 @@ pub struct Gathered {
     bad_rows: Vec<(FragmentId, SplitId, Option<JobId>, BadRow)>,
     scan_errors: Vec<(FragmentId, SplitId, Option<String>)>,
     source_errors: Vec<(SourceId, SplitId, Option<String>)>,
+    gaps: Vec<(Reading, Gap)>,
     discovered: BTreeMap<SourceId, Result<Discovered, String>>,
     /// What is known of the live streams and was already written. Lives on from checkpoint to checkpoint.
     upstream: BTreeMap<SourceId, UpstreamKnown>,
+}
+
+/// Who read.
+#[derive(Clone, Copy)]
+enum Reading {
+    LiveStream(SourceId),
+    Backfill(FragmentId),
 }
 
 #[derive(Default)]
@@ -43,6 +51,7 @@ impl Gathered {
             self.positions.insert((report.source, split), offset);
         }
         self.source_errors.extend(report.errors.into_iter().map(|(split, error)| (report.source, split, error)));
+        self.gaps.extend(report.gaps.into_iter().map(|gap| (Reading::LiveStream(report.source), gap)));
     }
 
     /// Takes in a scan actor's report.
@@ -52,6 +61,7 @@ impl Gathered {
         self.emitted.extend(report.emitted);
         self.bad_rows.extend(report.bad_rows.into_iter().map(|(split, job, row)| (report.fragment, split, job, row)));
         self.scan_errors.extend(report.errors.into_iter().map(|(split, error)| (report.fragment, split, error)));
+        self.gaps.extend(report.gaps.into_iter().map(|gap| (Reading::Backfill(report.fragment), gap)));
     }
 
     /// Takes in what a connector found.
@@ -73,6 +83,7 @@ impl Gathered {
         };
         self.add_discovered(&mut checkpoint, topology);
         self.add_positions(&mut checkpoint, now);
+        self.add_gaps(&mut checkpoint, topology);
         let scan_errors = std::mem::take(&mut self.scan_errors);
         let bad_rows = std::mem::take(&mut self.bad_rows);
         let states = std::mem::take(&mut self.states);
@@ -113,7 +124,7 @@ impl Gathered {
             for (split, marks) in splits {
                 let Ok(marks) = marks else { continue };
                 if running.row.splits.contains_key(&split) && known.marks.get(&split) != Some(&marks) {
-                    known.marks.insert(split.clone(), marks);
+                    known.marks.insert(split.clone(), marks.clone());
                     checkpoint.watermarks.push((source, split, marks));
                 }
             }
@@ -137,6 +148,18 @@ impl Gathered {
                 }
             }
             checkpoint.split_errors.push((source, split, error));
+        }
+    }
+
+    fn add_gaps(&mut self, checkpoint: &mut Checkpoint, topology: &Topology) {
+        for (reading, gap) in std::mem::take(&mut self.gaps) {
+            match reading {
+                Reading::LiveStream(source) => checkpoint.gaps.push((source, None, gap)),
+                Reading::Backfill(fragment) => {
+                    let of = topology.sources.iter().find_map(|(id, source)| Some((*id, source.scans.get(&fragment)?)));
+                    checkpoint.gaps.extend(of.map(|(source, scan)| (source, Some(scan.job), gap)));
+                }
+            }
         }
     }
 

@@ -12,7 +12,7 @@ use datafusion::arrow::util::display::array_value_to_string;
 use tokio::sync::{mpsc, watch};
 
 use super::connector::json::KEPT_TEXT;
-use super::connector::{BadRow, Chunk, ReadEvent, Reader, Start};
+use super::connector::{BadRow, Chunk, Gap, ReadEvent, Reader, Start};
 use super::message::{Barrier, Failure, Report, ScanReport, ScanResume, Upstream};
 use super::pace::{MAX_CHUNK_ROWS, Pace};
 use super::view::Branch;
@@ -61,6 +61,7 @@ pub struct EpochWork {
     emitted: Vec<Emitted>,
     bad_rows: Vec<(SplitId, Option<JobId>, BadRow)>,
     errors: Vec<(SplitId, Option<String>)>,
+    gaps: Vec<Gap>,
     /// The last stage and count that were reported.
     reported: Option<(Stage, u32)>,
 }
@@ -101,6 +102,7 @@ impl ScanActor {
                         }
                         ReadEvent::Unreachable(split, message) => self.epoch_work.errors.push((split, Some(message))),
                         ReadEvent::Recovered(split) => self.epoch_work.errors.push((split, None)),
+                        ReadEvent::Gap(gap) => self.epoch_work.gaps.push(gap),
                     }
                     tokio::task::yield_now().await;
                 }
@@ -252,6 +254,7 @@ impl ScanActor {
             emitted: work.emitted,
             bad_rows: work.bad_rows,
             errors: work.errors,
+            gaps: work.gaps,
         }));
     }
 

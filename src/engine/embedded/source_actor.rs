@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 
-use super::connector::{Chunk, ReadEvent, Reader, Start};
+use super::connector::{Chunk, Gap, ReadEvent, Reader, Start};
 use super::message::{Barrier, Failure, Report, SourceControl, SourceReport, SourceResume, Upstream};
 use super::pace::{MAX_CHUNK_ROWS, Pace};
 use crate::backfill::id::{FragmentId, Offset, SourceId, SplitId};
@@ -27,6 +27,7 @@ pub struct SourceActor {
 struct Progress {
     moved: BTreeMap<SplitId, Offset>,
     errors: Vec<(SplitId, Option<String>)>,
+    gaps: Vec<Gap>,
 }
 
 impl SourceActor {
@@ -64,6 +65,8 @@ impl SourceActor {
                         progress.errors.push((split, Some(message)));
                     } else if let ReadEvent::Recovered(split) = event {
                         progress.errors.push((split, None));
+                    } else if let ReadEvent::Gap(gap) = event {
+                        progress.gaps.push(gap);
                     }
                     // A reader with much to read never waits, and other tasks want to run too.
                     tokio::task::yield_now().await;
@@ -101,12 +104,13 @@ impl SourceActor {
     async fn end_epoch(&mut self, barrier: Barrier, progress: &mut Progress) -> Result<bool, Failure> {
         let passed = self.splits.iter().filter_map(|(split, passed)| passed.map(|at| (split.clone(), at))).collect();
         self.send(Upstream::Barrier(barrier, Arc::new(passed))).await?;
-        let Progress { moved, errors } = std::mem::take(progress);
+        let Progress { moved, errors, gaps } = std::mem::take(progress);
         let _ = self.reports.send(Report::Source(SourceReport {
             epoch: barrier.epoch,
             source: self.source,
             positions: moved.into_iter().collect(),
             errors,
+            gaps,
         }));
         if !barrier.align {
             return Ok(true);

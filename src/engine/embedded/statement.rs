@@ -137,8 +137,8 @@ fn add_split(
     let latest = marks.and_then(|marks| marks.latest).map(|offset| offset.0);
     tx.execute(
         "INSERT INTO splits (source_id, split_id, upstream_offset, low_watermark, high_watermark, latest_offset,
-                             first_seen_at, found_at_run_time, error, error_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, iif(?9 IS NULL, NULL, ?7))",
+                             first_seen_at, found_at_run_time, error, error_at, memory)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, iif(?9 IS NULL, NULL, ?7), ?10)",
         params![
             source.0,
             split.as_str(),
@@ -149,6 +149,7 @@ fn add_split(
             moment.now,
             at_run_time,
             error,
+            marks.and_then(|marks| marks.memory.as_deref()),
         ],
     )
     .context("adding a split")?;

@@ -198,8 +198,8 @@ impl Connector for Datagen {
     async fn discover(&self) -> Result<BTreeMap<SplitId, Result<Watermarks, String>>> {
         let high = self.settings.high((self.clock)());
         let latest = (high > 0).then(|| Offset(high - 1));
-        let watermarks = Watermarks { low: Offset(0), high: Offset(high), latest };
-        Ok((0..self.settings.splits).map(|split| (SplitId::from(split.to_string()), Ok(watermarks))).collect())
+        let watermarks = Watermarks { low: Offset(0), high: Offset(high), latest, memory: None };
+        Ok((0..self.settings.splits).map(|split| (SplitId::from(split.to_string()), Ok(watermarks.clone()))).collect())
     }
 
     fn reader(&self) -> Box<dyn Reader> {

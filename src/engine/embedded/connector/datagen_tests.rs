@@ -120,8 +120,8 @@ fn without_a_rate_all_rows_are_there_at_once() {
     block_on(async {
         let splits = source.discover().await.unwrap();
         assert_eq!(splits.keys().map(SplitId::as_str).collect::<Vec<_>>(), ["0", "1", "2"]);
-        let want = Watermarks { low: Offset(0), high: Offset(10), latest: Some(Offset(9)) };
-        assert!(splits.values().all(|found| *found == Ok(want)));
+        let want = Watermarks { low: Offset(0), high: Offset(10), latest: Some(Offset(9)), memory: None };
+        assert!(splits.values().all(|found| *found == Ok(want.clone())));
         let mut reader = reader(&source, &[("0", Start::Earliest), ("2", Start::After(Offset(6)))]);
         let chunks = drain(&mut *reader, 4).await;
         let lots: Vec<_> =
@@ -153,7 +153,7 @@ fn rows_come_with_the_clock() {
 fn an_empty_split_has_no_latest_row() {
     let (source, _) = source(Settings { rows_per_split: Some(0), ..SETTINGS }, &[("id", "int8")]);
     let splits = block_on(source.discover()).unwrap();
-    let want = Watermarks { low: Offset(0), high: Offset(0), latest: None };
+    let want = Watermarks { low: Offset(0), high: Offset(0), latest: None, memory: None };
     assert_eq!(splits[&SplitId::from("0")], Ok(want));
 }
 

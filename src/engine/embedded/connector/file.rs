@@ -120,11 +120,11 @@ fn watermarks(path: &Path) -> io::Result<Watermarks> {
         }
         end = start;
     }
-    Ok(high.map_or(Watermarks { low: Offset(0), high: Offset(0), latest: None }, |high| marks(high, 0)))
+    Ok(high.map_or(Watermarks { low: Offset(0), high: Offset(0), latest: None, memory: None }, |high| marks(high, 0)))
 }
 
 fn marks(high: u64, latest: u64) -> Watermarks {
-    Watermarks { low: Offset(0), high: offset(high), latest: Some(offset(latest)) }
+    Watermarks { low: Offset(0), high: offset(high), latest: Some(offset(latest)), memory: None }
 }
 
 fn offset(position: u64) -> Offset {

@@ -63,6 +63,7 @@ fn short(events: &[ReadEvent]) -> Vec<String> {
                 format!("{text} @{}", chunk.position)
             }
             ReadEvent::Unreachable(split, message) => format!("{split} unreachable: {message}"),
+            ReadEvent::Gap(gap) => format!("{gap:?}"),
             ReadEvent::Recovered(split) => format!("{split} recovered"),
         })
         .collect()
@@ -80,8 +81,12 @@ fn watermarks_of(bytes: &[u8]) -> Watermarks {
 
 #[test]
 fn watermarks_are_those_of_complete_lines() {
-    let want =
-        |high, latest: Option<i64>| Watermarks { low: Offset(0), high: Offset(high), latest: latest.map(Offset) };
+    let want = |high, latest: Option<i64>| Watermarks {
+        low: Offset(0),
+        high: Offset(high),
+        latest: latest.map(Offset),
+        memory: None,
+    };
     assert_eq!(watermarks_of(b""), want(0, None));
     assert_eq!(watermarks_of(b"{\"a\":1"), want(0, None));
     assert_eq!(watermarks_of(b"{}\n"), want(3, Some(0)));
@@ -225,7 +230,7 @@ fn lines_may_be_longer_than_a_block_but_not_without_end() {
     let high = offset((third + 8) as u64);
     assert_eq!(
         watermarks(&path.join("A.jsonl")).unwrap(),
-        Watermarks { low: Offset(0), high, latest: Some(offset(third as u64)) }
+        Watermarks { low: Offset(0), high, latest: Some(offset(third as u64)), memory: None }
     );
 }
 

@@ -90,6 +90,13 @@ impl Decoder {
 
     /// Reads lines, in offset order and without their line ends.
     pub fn decode(&self, lines: &[(Offset, &[u8])]) -> Decoded {
+        let (arrays, errors) = self.arrays(lines);
+        finish(&self.schema, arrays, errors, lines)
+    }
+
+    /// The columns of lines, and what is wrong with which of them (by their place). A wrong line has a value in every
+    /// column all the same, of no meaning.
+    pub(super) fn arrays(&self, lines: &[(Offset, &[u8])]) -> (Vec<ArrayRef>, BTreeMap<usize, String>) {
         let width = self.types.len();
         let mut cells: Vec<Option<&str>> = vec![None; lines.len() * width];
         let mut errors = BTreeMap::new();
@@ -106,18 +113,7 @@ impl Decoder {
             self.column(index, &mut cells, lines.len(), &mut errors)
         });
         let arrays = arrays.collect();
-        let options = RecordBatchOptions::new().with_row_count(Some(lines.len()));
-        let rows = RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)
-            .expect("the arrays were built for this schema");
-        if errors.is_empty() {
-            return Decoded { offsets: lines.iter().map(|line| line.0).collect(), rows, bad: Vec::new() };
-        }
-        let good: Vec<bool> = (0..lines.len()).map(|row| !errors.contains_key(&row)).collect();
-        Decoded {
-            offsets: lines.iter().zip(&good).filter(|(_, good)| **good).map(|(line, _)| line.0).collect(),
-            rows: filter_record_batch(&rows, &BooleanArray::from(good)).expect("the mask has a bit for every row"),
-            bad: errors.into_iter().map(|(row, error)| bad_row(lines[row].0, error, lines[row].1)).collect(),
-        }
+        (arrays, errors)
     }
 
     /// Finds the text of each column's value. `order` remembers which column the keys of the line before had, as lines
@@ -204,6 +200,27 @@ impl Decoder {
                 Arc::new(builder.finish())
             }
         }
+    }
+}
+
+/// Rows of columns that were built for `schema`, without those that `errors` names.
+pub(super) fn finish(
+    schema: &SchemaRef,
+    arrays: Vec<ArrayRef>,
+    errors: BTreeMap<usize, String>,
+    lines: &[(Offset, &[u8])],
+) -> Decoded {
+    let options = RecordBatchOptions::new().with_row_count(Some(lines.len()));
+    let rows = RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options)
+        .expect("the arrays were built for this schema");
+    if errors.is_empty() {
+        return Decoded { offsets: lines.iter().map(|line| line.0).collect(), rows, bad: Vec::new() };
+    }
+    let good: Vec<bool> = (0..lines.len()).map(|row| !errors.contains_key(&row)).collect();
+    Decoded {
+        offsets: lines.iter().zip(&good).filter(|(_, good)| **good).map(|(line, _)| line.0).collect(),
+        rows: filter_record_batch(&rows, &BooleanArray::from(good)).expect("the mask has a bit for every row"),
+        bad: errors.into_iter().map(|(row, error)| bad_row(lines[row].0, error, lines[row].1)).collect(),
     }
 }
 

@@ -7,6 +7,7 @@
 pub mod datagen;
 pub mod file;
 pub mod json;
+pub mod kafka;
 mod options;
 
 use std::collections::BTreeMap;
@@ -21,7 +22,7 @@ use crate::error::Result;
 pub use options::{build, source_rate_limit};
 
 /// What a split holds at this moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Watermarks {
     /// The first offset that can be read.
     pub low: Offset,
@@ -29,6 +30,9 @@ pub struct Watermarks {
     pub high: Offset,
     /// The offset of the last row. `None` when the split is empty.
     pub latest: Option<Offset>,
+    /// What the connector wants to be told of the split after a restart, in its own words: see
+    /// [`Connector::remember`].
+    pub memory: Option<Arc<str>>,
 }
 
 /// Where a reader starts in a split.
@@ -58,6 +62,32 @@ pub struct Chunk {
     pub bytes: usize,
 }
 
+impl Chunk {
+    /// The first `rows` rows, and what is left.
+    pub fn split_at(self, rows: usize) -> (Self, Option<Self>) {
+        let Some(next) = self.offsets.get(rows) else { return (self, None) };
+        let (left, share) = (self.offsets.len() - rows, self.bytes / self.offsets.len());
+        let (bad, bad_left) = self.bad.into_iter().partition(|bad| bad.offset < *next);
+        let first = Self {
+            split: self.split.clone(),
+            offsets: self.offsets[..rows].into(),
+            rows: self.rows.slice(0, rows),
+            bad,
+            position: Offset(next.0 - 1),
+            bytes: share * rows,
+        };
+        let rest = Self {
+            split: self.split,
+            offsets: self.offsets[rows..].into(),
+            rows: self.rows.slice(rows, left),
+            bad: bad_left,
+            position: self.position,
+            bytes: share * left,
+        };
+        (first, Some(rest))
+    }
+}
+
 /// A row that doesn't fit the columns of its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadRow {
@@ -78,6 +108,19 @@ pub enum ReadEvent {
     Unreachable(SplitId, String),
     /// A split that was unreachable can be read again.
     Recovered(SplitId),
+    /// Rows that were to come next are gone: from `from` to before `to`. The split goes on at `to`.
+    Gap(Gap),
+}
+
+/// Offsets of a split that its reader could not read, since the source deleted them before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gap {
+    /// The split.
+    pub split: SplitId,
+    /// The first offset that is gone.
+    pub from: Offset,
+    /// Where it goes on.
+    pub to: Offset,
 }
 
 /// Reads the splits of one actor.
@@ -103,4 +146,8 @@ pub trait Connector: Send + Sync {
 
     /// A reader that holds no splits yet.
     fn reader(&self) -> Box<dyn Reader>;
+
+    /// Told once, before anything else is asked of the connector of a source that has been made: all splits that the
+    /// source has, each with the last [`Watermarks::memory`] that was kept of it.
+    fn remember(&self, _memories: &BTreeMap<SplitId, Option<String>>) {}
 }
