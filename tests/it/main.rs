@@ -10,6 +10,7 @@
 mod exactly_once;
 mod files;
 mod gate;
+mod kafka;
 mod lifecycle;
 mod psql;
 mod server;
