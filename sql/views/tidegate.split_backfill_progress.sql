@@ -53,7 +53,7 @@ SELECT f.job_id AS job_id, r.name AS job_name, r.schema AS schema_name, f.source
     CASE WHEN j.rate_limit = 0
       THEN 'the backfill rate limit is 0: ALTER MATERIALIZED VIEW ' || r.name || ' SET backfill_rate_limit = DEFAULT resumes it' END) END,
     CASE WHEN p.error IS NOT NULL
-      THEN 'source unreachable since ' || strftime('%Y-%m-%d %H:%M:%S', p.error_at / 1000000, 'unixepoch') || ' UTC: ' || p.error || ' (goes on by itself once that is mended)' END,
+      THEN 'source unreachable since ' || strftime('%Y-%m-%d %H:%M:%S', p.error_at / 1000000, 'unixepoch') || ' UTC: ' || p.error || iif(instr(p.error, '(needs a person'), '', ' (goes on by itself once that is mended)') END,
     CASE WHEN so.discovery_error IS NOT NULL
       THEN 'source unreachable since ' || strftime('%Y-%m-%d %H:%M:%S', so.discovery_error_at / 1000000, 'unixepoch') || ' UTC: ' || so.discovery_error || ' (goes on by itself once that is mended)' END,
     CASE WHEN ja.id IS NULL AND NOT COALESCE(state_name(b.state) = 'Finished', 0)

@@ -114,6 +114,7 @@ const FILES: &[(&str, &str)] = embed![
     "tidegate.split_assignment_history"
     "tidegate.split_assignments"
     "tidegate.split_backfill_progress"
+    "tidegate.split_gaps"
 ];
 
 /// The tables of PostgreSQL that are always empty here.

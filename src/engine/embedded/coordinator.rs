@@ -9,6 +9,7 @@
 //!
 //! Only barriers with statements are aligned; at all others actors read on while the store writes.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -67,6 +68,8 @@ pub struct Coordinator {
     /// The last committed epoch, for those who wait for a checkpoint.
     committed: watch::Sender<Epoch>,
     discoveries: JoinSet<(SourceId, Result<Discovered>)>,
+    /// The sources that are being asked.
+    discovering: BTreeSet<SourceId>,
     gathered: Gathered,
     /// The compiled queries of all views.
     branches: Branches,
@@ -100,6 +103,7 @@ impl Coordinator {
             flushes: Vec::new(),
             committed,
             discoveries: JoinSet::new(),
+            discovering: BTreeSet::new(),
             gathered: Gathered::default(),
             branches: Branches::new(),
             checkpoint_wanted: false,
@@ -162,16 +166,17 @@ impl Coordinator {
 
     /// Asks every connector for its splits, each in a task of its own: one that hangs holds up nobody.
     fn discover(&mut self) {
-        if !self.discoveries.is_empty() {
-            return;
-        }
         for (id, source) in &self.topology.sources {
+            if !self.discovering.insert(*id) {
+                continue;
+            }
             let (id, connector) = (*id, Arc::clone(&source.connector));
             self.discoveries.spawn(async move { (id, connector.discover().await) });
         }
     }
 
     fn on_discovery(&mut self, source: SourceId, discovered: Result<Discovered>) {
+        self.discovering.remove(&source);
         let Some(running) = self.topology.sources.get(&source) else { return };
         match discovered {
             Ok(splits) => {

@@ -153,12 +153,7 @@ impl Tracked {
             self.percent = percent(self.start, &state, self.percent);
         }
         let finished = state.is_some_and(|state| state.is_finished());
-        let unreachable = self.error.as_ref().map(|(message, since)| {
-            format!(
-                "source unreachable since {}: {message} (goes on by itself once that is mended)",
-                crate::clock::display(*since)
-            )
-        });
+        let unreachable = self.error.as_ref().map(|(message, since)| unreachable(message, *since));
         let blocked_by = if finished { None } else { unreachable.or_else(blocked_by) };
         // What is held has no speed to tell an ETA from.
         let runs = !finished && blocked_by.is_none();
@@ -204,16 +199,17 @@ fn blocked_by(
     }
 }
 
+/// Why a split can't be read. A message that doesn't say that a person is needed heals by itself.
+fn unreachable(message: &str, since: i64) -> String {
+    let heals = if message.contains("(needs a person") { "" } else { " (goes on by itself once that is mended)" };
+    format!("source unreachable since {}: {message}{heals}", crate::clock::display(since))
+}
+
 fn waiting_for_upstream(offset: Offset, upstream: &UpstreamSide<'_>) -> String {
     let at = upstream.passed.map_or_else(|| "nowhere yet".to_owned(), |passed| format!("at {passed}"));
     let waiting = format!("waiting for upstream to pass offset {offset}, it is {at}");
     match (upstream.error, upstream.rate_limit) {
-        (Some((message, since)), _) => {
-            format!(
-                "{waiting}: source unreachable since {}: {message} (goes on by itself once that is mended)",
-                crate::clock::display(since)
-            )
-        }
+        (Some((message, since)), _) => format!("{waiting}: {}", unreachable(message, since)),
         (None, Some(0)) => {
             format!("{waiting}: source_rate_limit is 0 rows/s (needs a person: raise it with ALTER SOURCE)")
         }

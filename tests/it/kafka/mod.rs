@@ -1,10 +1,12 @@
-//! Kafka sources against a real Apache Kafka broker, which `tests/clients/kafka/fetch.sh` fetches.
+//! Kafka's topics as sources: against librdkafka's mock cluster (`mock`), and against a real Apache Kafka broker, which
+//! `tests/clients/kafka/fetch.sh` fetches.
 //!
-//! Without its jars (or without Java) each of these tests says that it was skipped, and passes.
+//! Without its jars (or without Java) each test of the latter says that it was skipped, and passes.
 
 mod broker;
 mod failures;
 mod flights;
+mod mock;
 mod partitions;
 mod positions;
 mod recreated;

@@ -63,11 +63,11 @@ pub fn build(
             };
             Ok(Arc::new(Datagen::new(settings, schema)?))
         }
-        "kafka" => Err(Error::FeatureNotSupported {
-            what: "connector 'kafka'".into(),
-            hint: "Use connector = 'file' with one JSON-lines file for every partition, or connector = 'datagen'."
-                .into(),
-        }),
+        "kafka" => {
+            let settings = super::kafka::options::Settings::parse(options)?;
+            let decoder = super::kafka::decode::Decoder::new(schema, &Default::default())?;
+            Ok(Arc::new(super::kafka::Kafka::new(settings, source_name, decoder)))
+        }
         _ => Err(Error::InvalidValue {
             what: "option \"connector\"".into(),
             value: connector.into(),
