@@ -160,10 +160,19 @@ impl Broker {
             keytool
         };
         must_succeed(&mut keytool(&[
-            "-genkeypair", "-keyalg", "EC", "-dname", "CN=127.0.0.1", "-ext", "SAN=IP:127.0.0.1", "-storetype", "PKCS12",
-            "-validity", "30",
+            "-genkeypair",
+            "-keyalg",
+            "EC",
+            "-dname",
+            "CN=127.0.0.1",
+            "-ext",
+            "SAN=IP:127.0.0.1",
+            "-storetype",
+            "PKCS12",
+            "-validity",
+            "30",
         ]));
-        must_succeed(keytool(&["-exportcert", "-rfc", "-file"]).arg(self.certificate()));
+        must_succeed(&mut keytool(&["-exportcert", "-rfc", "-file", self.certificate().to_str().unwrap()]));
     }
 }
 

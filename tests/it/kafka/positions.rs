@@ -93,7 +93,10 @@ async fn a_compacted_topic_with_gaps_and_tombstones() {
     let keyed = |key: i64, value: Option<&str>| {
         let key = key.to_string();
         let record = BaseRecord::to(&topic.name).partition(0).key(key.as_str());
-        put(&producer, value.map_or(record, |value| BaseRecord::to(&topic.name).partition(0).key(key.as_str()).payload(value)));
+        put(
+            &producer,
+            value.map_or(record, |value| BaseRecord::to(&topic.name).partition(0).key(key.as_str()).payload(value)),
+        );
     };
     for round in 0..20 {
         for key in 0..100 {
@@ -156,7 +159,8 @@ async fn retention_that_deletes_the_start_of_a_backfill() {
     assert_eq!(session.rows("SELECT count(*), max(n) FROM mv WHERE n >= 15000").await, [["5000", "19999"]]);
     let before: i64 = session.value("SELECT count(*) FROM mv WHERE n < 15000").await.parse().unwrap();
     assert_eq!(session.value("SELECT max(n) FROM mv WHERE n < 15000").await, (before - 1).to_string());
-    let gaps = "SELECT split_id, job_name, from_offset, to_offset, offsets FROM tidegate.split_gaps WHERE job_name = 'mv'";
+    let gaps =
+        "SELECT split_id, job_name, from_offset, to_offset, offsets FROM tidegate.split_gaps WHERE job_name = 'mv'";
     let gap = (15_000 - before).to_string();
     assert_eq!(session.rows(gaps).await, [["0", "mv", &before.to_string(), "15000", &gap]]);
     let events = "SELECT count(*) > 0 FROM rw_catalog.rw_event_logs WHERE event_type <> 'RECOVERY'";

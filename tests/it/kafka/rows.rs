@@ -31,9 +31,7 @@ async fn every_part_of_a_message_can_be_included() {
         ))
         .await;
     session
-        .run(
-            "CREATE MATERIALIZED VIEW mv AS SELECT n, text, encode(k, 'escape') AS k, p, o, t, h, trace FROM parts",
-        )
+        .run("CREATE MATERIALIZED VIEW mv AS SELECT n, text, encode(k, 'escape') AS k, p, o, t, h, trace FROM parts")
         .await;
     finished(&session, 2).await;
     let rows = session.rows("SELECT n, text, k, p, o, t, h, trace FROM mv ORDER BY o").await;

@@ -74,8 +74,18 @@ async fn rights_that_are_taken_away_and_given_back() {
     let rights = |change: &str| {
         let address = broker.address();
         let arguments = [
-            "--bootstrap-server", &address, change, "--force", "--allow-principal", "User:reader", "--operation", "Read",
-            "--operation", "Describe", "--topic", "rights",
+            "--bootstrap-server",
+            &address,
+            change,
+            "--force",
+            "--allow-principal",
+            "User:reader",
+            "--operation",
+            "Read",
+            "--operation",
+            "Describe",
+            "--topic",
+            "rights",
         ];
         broker.tool("org.apache.kafka.tools.AclCommand", &arguments);
     };

@@ -135,7 +135,11 @@ impl Topic {
     /// Appends rows in a transaction that ends as it is told.
     pub fn transaction(&self, partition: i32, numbers: std::ops::Range<i64>, commit: bool) {
         let producer = self.open_transaction("short", partition, numbers);
-        if commit { producer.commit_transaction(PATIENCE).unwrap() } else { producer.abort_transaction(PATIENCE).unwrap() }
+        if commit {
+            producer.commit_transaction(PATIENCE).unwrap()
+        } else {
+            producer.abort_transaction(PATIENCE).unwrap()
+        }
     }
 
     /// Appends rows in a transaction that stays open.
