@@ -173,6 +173,11 @@ async fn a_broker_that_cannot_be_reached_is_named() {
         .await;
     assert_eq!(error.sqlstate, "58000");
     assert!(error.detail.contains("Kafka at 127.0.0.1:1 can't be reached"), "{error:?}");
+    let cluster = Cluster::new(1, 1);
+    let missing = cluster.create_source("").replace("topic = 'rows'", "topic = 'rosw'");
+    let error = session.error(&missing).await;
+    assert_eq!(error.sqlstate, "58000");
+    assert!(error.detail.contains("topic \"rosw\" does not exist"), "{error:?}");
     assert_eq!(session.rows("SHOW SOURCES").await.len(), 0);
 }
 

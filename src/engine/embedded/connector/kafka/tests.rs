@@ -12,7 +12,7 @@ use rdkafka::producer::{BaseProducer, BaseRecord, DefaultProducerContext, Produc
 use super::options::Startup;
 use super::*;
 use crate::engine::embedded::columns;
-use crate::engine::embedded::connector::{ReadEvent, Start};
+use crate::engine::embedded::connector::{Gap, ReadEvent, Start};
 use crate::store::format::MessageFormat;
 
 const TOPIC: &str = "rows";
@@ -50,7 +50,7 @@ impl Cluster {
             bootstrap: self.mock.bootstrap_servers(),
             startup,
             group_id_prefix: "tests".into(),
-            client: vec![("fetch.wait.max.ms".into(), "20".into())],
+            client: vec![("fetch.wait.max.ms".into(), "20".into()), ("queued.max.messages.kbytes".into(), "64".into())],
         }
     }
 
@@ -108,6 +108,7 @@ async fn unreachable(reader: &mut dyn Reader) -> (SplitId, String) {
     loop {
         match next(reader, 100).await {
             ReadEvent::Unreachable(split, why) => return (split, why),
+            ReadEvent::Recovered(_) => {}
             ReadEvent::Chunk(chunk) => assert_eq!(chunk.offsets.len(), 0, "rows of a partition that isn't well"),
             other => panic!("{other:?}"),
         }
@@ -208,6 +209,54 @@ async fn a_topic_that_was_made_anew_is_not_read_on() {
     }
 }
 
+/// Reads until a gap is told: it, and the last position before it.
+async fn gap(reader: &mut dyn Reader) -> (Gap, Option<i64>) {
+    let mut position = None;
+    loop {
+        match next(reader, 100).await {
+            ReadEvent::Gap(gap) => return (gap, position),
+            ReadEvent::Chunk(chunk) => position = Some(chunk.position.0),
+            ReadEvent::Recovered(_) => {}
+            ReadEvent::Unreachable(_, why) => panic!("{why}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn rows_that_retention_took_are_told() {
+    // The mock cluster keeps 5 MiB of a partition.
+    let cluster = Cluster::new(1);
+    let add = |numbers: std::ops::Range<i64>| {
+        for number in numbers {
+            let row = format!("{{\"id\": {number}, \"more\": \"{}\"}}", "x".repeat(10_000));
+            cluster.producer.send(BaseRecord::<(), _>::to(TOPIC).partition(0).payload(&row)).unwrap();
+            if number % 10 == 9 {
+                cluster.producer.flush(PATIENCE).unwrap();
+            }
+        }
+    };
+    add(0..1000);
+    let source = cluster.made_source(&[(0, None)]).await;
+    let low = source.discover().await.unwrap()[&split_of(0)].clone().unwrap().low;
+    assert!(low.0 > 100);
+    let mut reader = source.reader();
+    reader.assign(&starts(&[(0, Start::After(Offset(99)))]));
+    assert_eq!(gap(&mut *reader).await, (Gap { split: split_of(0), from: Offset(100), to: low }, None));
+    let ReadEvent::Chunk(passed) = next(&mut *reader, 100).await else { panic!() };
+    assert_eq!((passed.offsets.len(), passed.position), (0, Offset(low.0 - 1)));
+    // It waits with what it has fetched, and what comes behind that goes.
+    let ReadEvent::Chunk(first) = next(&mut *reader, 1).await else { panic!() };
+    assert_eq!((first.offsets.as_ref(), first.rows.num_rows()), (&[low][..], 1));
+    add(1000..3000);
+    let (gap, position) = gap(&mut *reader).await;
+    assert_eq!(gap.from.0, position.unwrap() + 1);
+    assert!(gap.to > Offset(1000));
+    let ReadEvent::Chunk(passed) = next(&mut *reader, 100).await else { panic!() };
+    assert_eq!((passed.offsets.len(), passed.position), (0, Offset(gap.to.0 - 1)));
+    let rows = read_to(&mut *reader, &[(0, 2999)]).await;
+    assert_eq!(rows[&0], (gap.to.0..3000).map(|at| (at, at)).collect::<Vec<_>>());
+}
+
 #[tokio::test]
 async fn a_broker_that_is_down_holds_its_splits_up_until_it_is_up() {
     let cluster = Cluster::new(1);
@@ -217,8 +266,7 @@ async fn a_broker_that_is_down_holds_its_splits_up_until_it_is_up() {
     reader.assign(&starts(&[(0, Start::Earliest)]));
     read_to(&mut *reader, &[(0, 4)]).await;
     cluster.mock.broker_down(-1).unwrap();
-    let (_, why) = unreachable(&mut *reader).await;
-    assert!(why.contains(&cluster.mock.bootstrap_servers()), "{why}");
+    while !unreachable(&mut *reader).await.1.contains(&cluster.mock.bootstrap_servers()) {}
     let asked = Instant::now();
     let error = source.discover().await.unwrap_err();
     assert!(matches!(error, Error::SourceUnreachable { .. }), "{error}");

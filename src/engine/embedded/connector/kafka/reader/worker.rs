@@ -34,7 +34,7 @@ const RETRY: Duration = Duration::from_secs(1);
 const IDLE: Duration = Duration::from_millis(250);
 
 /// The same while a split is held up.
-const HELD_UP: Duration = Duration::from_millis(25);
+const HELD_UP: Duration = Duration::from_millis(50);
 
 /// To the thread.
 pub enum Command {
@@ -66,8 +66,10 @@ struct Held {
     next: Option<i64>,
     /// Whether the consumer fetches it.
     fetched: bool,
-    /// When messages or the end of it last came, or it was first fetched.
+    /// When messages or the end of it last came, or it was last fetched anew.
     heard_at: Instant,
+    /// Whether they came at all.
+    heard: bool,
     /// Why it isn't read.
     fault: Option<Fault>,
     /// When it is tried again.
@@ -322,12 +324,14 @@ impl Worker {
         let heard: Vec<i32> = batch.messages.keys().copied().chain(batch.heard).collect();
         for (partition, to) in passed {
             let messages = batch.messages.get(&partition).map_or(&[][..], Vec::as_slice);
-            self.pass(partition, messages, to)?;
+            self.pass(client, partition, messages, to)?;
         }
         for partition in heard {
             let Some(held) = self.held.get_mut(&partition).filter(|held| held.fetched) else { continue };
             held.heard_at = Instant::now();
-            if held.fault.take().is_some_and(|fault| fault.told) {
+            // An actor may have left an error behind when it ended, so the first word of a split is told too.
+            let first = !mem::replace(&mut held.heard, true);
+            if held.fault.take().is_some_and(|fault| fault.told) || first {
                 self.tell(partition, ReadEvent::Recovered)?;
             }
         }
@@ -335,11 +339,13 @@ impl Worker {
     }
 
     /// Tells messages of one partition, of which everything before `to` has been polled.
-    fn pass(&mut self, partition: i32, messages: &[BorrowedMessage<'_>], to: i64) -> Result<(), Gone> {
+    fn pass(&mut self, client: &Client, partition: i32, messages: &[BorrowedMessage<'_>], to: i64) -> Result<(), Gone> {
         let Some(held) = self.held.get_mut(&partition).filter(|held| held.fetched) else { return Ok(()) };
         let Some(next) = held.next else { return Ok(()) };
-        // A doubt may have come up since they were fetched.
         if self.shared.known.lock().get(&partition).is_none_or(|known| known.identity != Identity::Same) {
+            // A doubt has come up since they were fetched. They are fetched again once it is settled.
+            held.fetched = false;
+            self.unassign(client, &[partition]);
             return Ok(());
         }
         let messages: Vec<&BorrowedMessage<'_>> = messages.iter().filter(|message| message.offset() >= next).collect();
@@ -403,19 +409,15 @@ impl Worker {
     /// Some partition has nothing at its next offset. Its watermarks say why.
     fn find_out_of_range(&mut self, client: &Client) {
         let stopped = self.stop(client);
-        let found = match client::watermarks(client, &self.shared.settings.topic, &stopped) {
-            Ok(found) => found,
-            Err(error) => return self.failed(client, &error),
-        };
-        let mut known = self.shared.known.lock();
-        for (partition, marks) in found {
-            let (Ok((low, high)), Some(held), Some(known)) =
-                (marks, self.held.get(&partition), known.get_mut(&partition))
-            else {
-                continue;
-            };
+        for partition in stopped {
+            // One by one: a leader that doesn't answer says nothing of the others.
+            let found = client::watermarks(client, &self.shared.settings.topic, &[partition]);
+            let Ok((low, high)) = found.and_then(|mut found| found.remove(0).1) else { continue };
+            let next = self.held.get(&partition).and_then(|held| held.next);
+            let mut known = self.shared.known.lock();
+            let Some(known) = known.get_mut(&partition) else { continue };
             known.marks = Some((low, high));
-            if let Some(next) = held.next.filter(|next| *next > high) {
+            if let Some(next) = next.filter(|next| *next > high) {
                 let what = format!("it ends at offset {high}, and offset {} has been read", next - 1);
                 known.identity = Identity::Other(self.shared.made_anew(partition, &what));
             }
@@ -439,7 +441,17 @@ impl Worker {
 impl Held {
     fn new(split: SplitId, assignment: u64, start: Start) -> Self {
         let now = Instant::now();
-        Self { split, assignment, start, next: None, fetched: false, heard_at: now, fault: None, retry_at: now }
+        Self {
+            split,
+            assignment,
+            start,
+            next: None,
+            fetched: false,
+            heard_at: now,
+            heard: false,
+            fault: None,
+            retry_at: now,
+        }
     }
 
     /// Why it must not be read now.
