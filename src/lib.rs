@@ -19,6 +19,7 @@
 //! - The check and its verdicts: [`backfill::check`]. The gate that uses it: `engine/embedded/rescale.rs`.
 //! - A barrier's life: `engine/embedded/coordinator.rs`.
 //! - A virtual table: one file in `sql/views`. A statement of ours: [`command::ast`].
+//! - What is never shown: [`secret`].
 //! - An error's message, SQLSTATE, DETAIL and HINT: [`error::Error`], nowhere else.
 
 pub mod backfill;
@@ -30,6 +31,7 @@ pub mod config;
 pub mod engine;
 pub mod error;
 pub mod observe;
+pub mod secret;
 pub mod serve;
 pub mod store;
 pub mod wire;

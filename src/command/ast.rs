@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::ast as sql;
 
 use super::Parsed;
 use crate::backfill::target::Target;
+use crate::store::format::MessageFormat;
 
 /// One statement.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,22 +58,20 @@ pub enum Command {
     Show(Show),
 }
 
-/// `CREATE SOURCE [IF NOT EXISTS] name (columns) WITH (options) FORMAT PLAIN ENCODE JSON`
+/// `CREATE SOURCE [IF NOT EXISTS] name (columns) [INCLUDE part [AS column]]... WITH (options) FORMAT PLAIN ENCODE encode`
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateSource {
     /// Leave an existing one of that name as it is.
     pub if_not_exists: bool,
     /// The source.
     pub name: String,
-    /// Its columns, in order; no name twice. May be empty.
+    /// Its columns, in order, those of INCLUDE last; no name twice. May be empty.
     pub columns: Vec<ColumnDef>,
     /// The options of WITH, in order; no name twice. A number, boolean or interval is given as its text.
     pub options: Vec<(String, String)>,
-    /// Always [`Format::Plain`].
-    pub format: Format,
-    /// Always [`Encode::Json`].
-    pub encode: Encode,
-    /// The whole statement as written, parameters filled in.
+    /// ENCODE, and what the last columns are. FORMAT is always PLAIN.
+    pub format: MessageFormat,
+    /// The whole statement as written, parameters filled in and secrets [hidden](crate::secret::HIDDEN).
     pub definition: String,
 }
 
@@ -135,20 +134,6 @@ impl fmt::Display for ColumnType {
             Self::Bytea => "bytea",
         })
     }
-}
-
-/// How a source's messages are to be understood: `FORMAT`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// Each message is a row of its own.
-    Plain,
-}
-
-/// How a source's messages are written: `ENCODE`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Encode {
-    /// A JSON object.
-    Json,
 }
 
 /// `CREATE MATERIALIZED VIEW [IF NOT EXISTS] name [WITH (options)] AS query`

@@ -87,6 +87,11 @@ pub fn bind(parsed: &Parsed, params: &[Option<String>]) -> Result<Statement> {
     }
 }
 
+/// The text as it may be shown and logged: [`HIDDEN`](crate::secret::HIDDEN) stands in place of every secret in it.
+pub fn without_secrets(sql: &str) -> std::borrow::Cow<'_, str> {
+    parse::without_secrets(sql)
+}
+
 fn without_position(error: Error) -> Error {
     match error {
         Error::Syntax { message, hint, .. } => Error::Syntax { message, position: None, hint },

@@ -5,8 +5,6 @@
 
 pub mod embedded;
 
-use std::collections::BTreeMap;
-
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
@@ -14,6 +12,8 @@ use crate::backfill::check::Policy;
 use crate::backfill::id::{Epoch, RescaleId};
 use crate::backfill::target::Target;
 use crate::error::Result;
+use crate::secret::Options;
+use crate::store::format::MessageFormat;
 use crate::store::relations::RelationKind;
 
 /// The highest rate limit: `rw_rate_limit.rate_limit` is an int, as in RisingWave.
@@ -26,14 +26,16 @@ pub struct CreateSource {
     pub name: String,
     /// Who makes it.
     pub owner: String,
-    /// The statement, as written.
+    /// The statement as written, without its secrets.
     pub definition: String,
     /// The connector's name.
     pub connector: String,
     /// The other options of WITH.
-    pub options: BTreeMap<String, String>,
+    pub options: Options,
     /// Names and PostgreSQL types of its columns.
     pub columns: Vec<(String, String)>,
+    /// How its messages become rows.
+    pub format: MessageFormat,
     /// How many actors.
     pub parallelism: Target,
     /// The session's source_rate_limit, where WITH doesn't name one.

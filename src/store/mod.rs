@@ -9,6 +9,7 @@
 //! - *An acknowledged statement survives power loss*: [`Durability::Full`] syncs the log before it answers.
 //! - *A checkpoint is lost only whole*: it is one transaction; [`Durability::Checkpoint`] leaves the sync to the next
 //!   full one, so after a power loss the last few may be gone and are redone.
+//! - *Only its owner reads it*: it holds the secrets of sources, so its permissions are 0600.
 //! - *One process*: a lock on `tidegate.lock`, held by the operating system, so it can't go stale.
 
 pub mod check_input;
@@ -22,7 +23,8 @@ pub mod view_rows;
 pub mod violations;
 mod writer;
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions, Permissions, TryLockError};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -43,6 +45,7 @@ const LOCK_NAME: &str = "tidegate.lock";
 /// In order, forwards only; a file that has seen more of them is of a newer version.
 const STEPS: &[M<'static>] = &[
     M::up(include_str!("../../sql/migrations/0001_initial.sql")),
+    M::up(include_str!("../../sql/migrations/0002_kafka.sql")),
     M::up(include_str!("../../sql/migrations/0003_split_memory_and_gaps.sql")),
 ];
 const MIGRATIONS: Migrations<'static> = Migrations::from_slice(STEPS);
@@ -86,6 +89,7 @@ impl Store {
         std::fs::create_dir_all(dir).map_err(|error| unusable(dir, "cannot be made", &error))?;
         let lock = lock(dir)?;
         let path = dir.join(FILE_NAME);
+        close_to_others(&path).map_err(|error| unusable(dir, "cannot be closed to other users", &error))?;
         let mut connection = Connection::open(&path).map_err(|error| unreadable(&path, &error))?;
         configure(&connection).map_err(|error| unreadable(&path, &error))?;
         migrate(&mut connection, &path)?;
@@ -149,6 +153,23 @@ impl Store {
             None => Err(Error::Internal("a write to a state file that is open for reading only".into())),
         }
     }
+}
+
+/// Only its owner may read the state file, as sources' secrets are in it: at every start, so also one that was made by
+/// an older version or copied. SQLite gives its log the permissions of the file.
+fn close_to_others(path: &Path) -> std::io::Result<()> {
+    let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
+    if file.metadata()?.permissions().mode() & 0o077 != 0 {
+        for suffix in ["", "-wal", "-shm"] {
+            let mut name = path.as_os_str().to_owned();
+            name.push(suffix);
+            match std::fs::set_permissions(&name, Permissions::from_mode(0o600)) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What every connection, reader or writer, is set to.
@@ -241,5 +262,23 @@ pub(crate) trait Context<T> {
 impl<T> Context<T> for rusqlite::Result<T> {
     fn context(self, context: &'static str) -> Result<T> {
         self.map_err(|source| Error::Store { context, source })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_its_owner_may_read_the_state_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let mode = |name: &str| std::fs::metadata(dir.path().join(name)).unwrap().permissions().mode() & 0o777;
+        let store = Store::open(dir.path()).unwrap();
+        store.write(Durability::Full, |tx| tx.execute("DELETE FROM events", []).context("a write")).await.unwrap();
+        assert_eq!((mode(FILE_NAME), mode("tidegate.db-wal"), mode("tidegate.db-shm")), (0o600, 0o600, 0o600));
+        drop(store);
+        std::fs::set_permissions(dir.path().join(FILE_NAME), Permissions::from_mode(0o644)).unwrap();
+        drop(Store::open(dir.path()).unwrap());
+        assert_eq!(mode(FILE_NAME), 0o600);
     }
 }

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use rusqlite::Connection;
 
 use super::Context;
+use super::format::MessageFormat;
 use crate::backfill::assignment::Assignment;
 use crate::backfill::check::Persisted;
 use crate::backfill::id::{ActorId, Epoch, FragmentId, JobId, Offset, SourceId, SplitId};
 use crate::backfill::state::BackfillStateWithProgress;
 use crate::error::{Error, Result};
+use crate::secret::Options;
 
 /// A source as last committed.
 #[derive(Debug, Clone)]
@@ -21,7 +23,9 @@ pub struct SourceRow {
     /// Its connector.
     pub connector: String,
     /// The options of WITH.
-    pub options: BTreeMap<String, String>,
+    pub options: Options,
+    /// How its messages become rows.
+    pub format: MessageFormat,
     /// Names and PostgreSQL types of its columns.
     pub columns: Vec<(String, String)>,
     /// Rows a second and actor; 0: paused.
@@ -94,7 +98,7 @@ pub fn sources(connection: &Connection) -> Result<Vec<SourceRow>> {
 pub fn source(connection: &Connection, id: SourceId) -> Result<SourceRow> {
     let mut row = connection
         .prepare_cached(
-            "SELECT r.name, s.connector, s.options_json, s.rate_limit, r.created_at, f.id
+            "SELECT r.name, s.connector, s.options_json, s.rate_limit, r.created_at, f.id, s.format_json, s.secrets_json
              FROM sources s JOIN relations r ON r.id = s.id JOIN fragments f ON f.job_id = s.id WHERE s.id = ?1",
         )
         .and_then(|mut statement| {
@@ -106,17 +110,20 @@ pub fn source(connection: &Connection, id: SourceId) -> Result<SourceRow> {
                     row.get::<_, Option<u32>>(3)?,
                     row.get::<_, i64>(4)?,
                     FragmentId(row.get(5)?),
+                    row.get::<_, String>(6)?,
+                    row.get::<_, String>(7)?,
                 ))
             })
         })
         .context("reading a source")
-        .and_then(|(name, connector, options, rate_limit, created_at, fragment)| {
+        .and_then(|(name, connector, options, rate_limit, created_at, fragment, format, secrets)| {
             let actors = actors(connection, fragment)?;
             Ok(SourceRow {
                 id,
                 name,
                 connector,
-                options: json(&options, "a source's options")?,
+                options: with_secrets(json(&options, "a source's options")?, &secrets)?,
+                format: json(&format, "a source's format")?,
                 columns: super::relations::columns(connection, id.0)?,
                 rate_limit,
                 created_at,
@@ -133,6 +140,15 @@ pub fn source(connection: &Connection, id: SourceId) -> Result<SourceRow> {
     }
     row.scans = scans(connection, id)?;
     Ok(row)
+}
+
+/// Puts the secrets in where they are hidden.
+fn with_secrets(mut options: BTreeMap<String, String>, secrets: &str) -> Result<Options> {
+    // The text is in no error.
+    let secrets: BTreeMap<String, String> = serde_json::from_str(secrets)
+        .map_err(|error| Error::Internal(format!("a source's secrets can't be read: {error}")))?;
+    options.extend(secrets);
+    Ok(Options(options))
 }
 
 fn json<T: serde::de::DeserializeOwned>(text: &str, what: &str) -> Result<T> {

@@ -13,6 +13,7 @@ use super::codec::Codec;
 use super::session::Session;
 use super::transaction::Status;
 use super::{errors, extended, simple};
+use crate::command;
 use crate::error::{Error, Result};
 
 /// The socket, with what is still to be sent.
@@ -172,7 +173,8 @@ async fn report(link: &mut Link, session: &mut Session, error: &Error) -> Result
     session.fail();
     send_notices(link, session).await?;
     if error.sqlstate() == "XX000" {
-        tracing::error!(%error, statement = session.text, "a statement met an internal error");
+        let statement = command::without_secrets(&session.text);
+        tracing::error!(%error, %statement, "a statement met an internal error");
     }
     let fields = errors::fields("ERROR", error, Some((&session.text, session.start)));
     link.feed(Backend::ErrorResponse(ErrorResponse::new(fields))).await

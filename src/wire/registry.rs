@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{SettingsView, SnapshotHandle};
+use crate::command;
 use crate::error::Error;
 
 /// The sessions that there are.
@@ -265,7 +266,7 @@ impl Entered {
         running.transaction_started_at.get_or_insert(now);
         running.state = State::Active;
         running.state_changed_at = now;
-        query.clone_into(&mut running.query);
+        running.query = command::without_secrets(query).into_owned();
         token
     }
 

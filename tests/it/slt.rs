@@ -44,7 +44,7 @@ macro_rules! specification {
     };
 }
 
-specification!(catalog errors progress rate_limits rescale session sources views);
+specification!(catalog errors kafka_statements progress rate_limits rescale session sources views);
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slt")

@@ -3,13 +3,14 @@
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, Literal};
-use super::{query, types, unsupported};
-use crate::command::ast::{ColumnDef, Command, CreateSource, CreateView, Encode, Format, RateLimit};
+use super::{include, query, secrets, types, unsupported};
+use crate::command::ast::{ColumnDef, Command, CreateSource, CreateView, RateLimit};
 use crate::engine::MAX_RATE_LIMIT;
 use crate::error::{Error, Result, nearest};
+use crate::store::format::{Encode, MessageFormat};
 
-const SOURCE: &str =
-    "CREATE SOURCE [IF NOT EXISTS] name (column type, ...) WITH (connector = '...', ...) FORMAT PLAIN ENCODE JSON";
+const SOURCE: &str = "CREATE SOURCE [IF NOT EXISTS] name (column type, ...) [INCLUDE {KEY | PARTITION | OFFSET | \
+    TIMESTAMP | HEADER ['name' [type]]} [AS column]]... WITH (connector = '...', ...) FORMAT PLAIN ENCODE {JSON | BYTES}";
 const VIEW: &str = "CREATE MATERIALIZED VIEW [IF NOT EXISTS] name [WITH (option = value, ...)] AS SELECT ...";
 const VIEW_OPTIONS: [&str; 2] = ["backfill_order", "backfill_rate_limit"];
 /// What a rate limit may be.
@@ -35,22 +36,20 @@ fn source(cursor: &mut Cursor<'_>) -> Result<CreateSource> {
     let if_not_exists = cursor.accept(&["IF", "NOT", "EXISTS"]);
     let name = cursor.relation()?;
     cursor.expect_token(&Token::LParen)?;
-    let columns = columns(cursor)?;
-    if cursor.at(&["INCLUDE"]) {
-        return Err(unsupported::error(
-            "INCLUDE",
-            "The split and the offset of a row are there already: SELECT _split, _offset FROM the materialized view.",
-        ));
-    }
+    let mut columns = columns(cursor)?;
+    let include = include::includes(cursor, &mut columns)?;
     cursor.expect(&["WITH"])?;
     let options = options(cursor, |cursor, _| option_value(cursor))?;
     if cursor.at_end() {
         return Err(cursor.error_at(cursor.index(), "FORMAT PLAIN ENCODE JSON is missing".into()));
     }
-    let (format, encode) = format(cursor)?;
+    if cursor.at(&["INCLUDE"]) {
+        return Err(cursor.error_at(cursor.index(), "INCLUDE stands between the columns and WITH".into()));
+    }
+    let encode = encode(cursor)?;
     cursor.expect_end()?;
-    let definition = cursor.fragment.as_written().to_owned();
-    Ok(CreateSource { if_not_exists, name, columns, options, format, encode, definition })
+    let definition = secrets::hide_in(&cursor.fragment);
+    Ok(CreateSource { if_not_exists, name, columns, options, format: MessageFormat { encode, include }, definition })
 }
 
 /// Up to the closing bracket.
@@ -63,18 +62,24 @@ fn columns(cursor: &mut Cursor<'_>) -> Result<Vec<ColumnDef>> {
         refuse_table_element(cursor)?;
         let name = cursor.name()?;
         let data_type = types::column_type(cursor)?;
-        if columns.iter().any(|column| column.name == name) {
-            let message = format!("column \"{name}\" specified more than once");
-            return Err(Error::Semantics { sqlstate: "42701", message });
-        }
         refuse_column_constraint(cursor)?;
-        columns.push(ColumnDef { name, data_type });
+        add_column(&mut columns, ColumnDef { name, data_type })?;
         if !cursor.accept_token(&Token::Comma) {
             break;
         }
     }
     cursor.expect_token(&Token::RParen)?;
     Ok(columns)
+}
+
+/// No name may be there twice.
+pub(super) fn add_column(columns: &mut Vec<ColumnDef>, column: ColumnDef) -> Result<()> {
+    if columns.iter().any(|known| known.name == column.name) {
+        let message = format!("column \"{}\" specified more than once", column.name);
+        return Err(Error::Semantics { sqlstate: "42701", message });
+    }
+    columns.push(column);
+    Ok(())
 }
 
 fn refuse_table_element(cursor: &Cursor<'_>) -> Result<()> {
@@ -164,11 +169,12 @@ fn option_value(cursor: &mut Cursor<'_>) -> Result<String> {
     Ok(text)
 }
 
-fn format(cursor: &mut Cursor<'_>) -> Result<(Format, Encode)> {
-    const HINT: &str =
-        "FORMAT PLAIN ENCODE JSON works: each message is one JSON object with the columns' names as keys.";
+/// `FORMAT PLAIN ENCODE ...`
+fn encode(cursor: &mut Cursor<'_>) -> Result<Encode> {
+    const HINT: &str = "FORMAT PLAIN ENCODE JSON works: each message is one JSON object with the columns' names as \
+        keys. So does ENCODE BYTES: each message goes into one bytea column as it is.";
     const FORMATS: [&str; 8] = ["PLAIN", "UPSERT", "DEBEZIUM", "DEBEZIUM_MONGO", "MAXWELL", "CANAL", "NATIVE", "NONE"];
-    const ENCODES: [&str; 9] = ["JSON", "AVRO", "PROTOBUF", "CSV", "BYTES", "PARQUET", "TEXT", "NATIVE", "NONE"];
+    const ENCODES: [&str; 9] = ["JSON", "BYTES", "AVRO", "PROTOBUF", "CSV", "PARQUET", "TEXT", "NATIVE", "NONE"];
     if cursor.at(&["ROW", "FORMAT"]) {
         return Err(unsupported::error("ROW FORMAT", HINT));
     }
@@ -178,14 +184,16 @@ fn format(cursor: &mut Cursor<'_>) -> Result<(Format, Encode)> {
         return Err(unsupported::error(&format!("FORMAT {format}"), HINT));
     }
     cursor.expect(&["ENCODE"])?;
-    let encode = cursor.one_of(&ENCODES)?;
-    if encode != "JSON" {
-        return Err(unsupported::error(&format!("ENCODE {encode}"), HINT));
-    }
+    let word = cursor.one_of(&ENCODES)?;
+    let encode = match word {
+        "JSON" => Encode::Json,
+        "BYTES" => Encode::Bytes,
+        other => return Err(unsupported::error(&format!("ENCODE {other}"), HINT)),
+    };
     if cursor.peek(0) == Some(&Token::LParen) {
-        return Err(unsupported::error("an option of ENCODE JSON", "Leave the brackets away."));
+        return Err(unsupported::error(&format!("an option of ENCODE {word}"), "Leave the brackets away."));
     }
-    Ok((Format::Plain, Encode::Json))
+    Ok(encode)
 }
 
 /// The value of an option of CREATE MATERIALIZED VIEW.

@@ -5,7 +5,9 @@ mod create;
 mod cursor;
 mod depth;
 mod dialect;
+mod include;
 mod query;
+mod secrets;
 mod session;
 mod show;
 #[cfg(test)]
@@ -32,6 +34,11 @@ pub(super) fn parse(sql: &str) -> Result<Vec<Parsed>> {
         parsed.push(Parsed { text: String::new(), statement: Statement::Empty, params: 0, position: 1 });
     }
     Ok(parsed)
+}
+
+/// See [`super::without_secrets`].
+pub(super) fn without_secrets(sql: &str) -> std::borrow::Cow<'_, str> {
+    secrets::hide(sql)
 }
 
 /// The tokens `$n` of a text that has been read before: their number and their bytes.

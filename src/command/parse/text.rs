@@ -3,7 +3,9 @@
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
+use super::secrets;
 use crate::error::{Error, Result};
+use crate::secret::{self, HIDDEN};
 
 /// A token that is neither white space nor a comment, and its place in the text.
 pub(super) struct Lexeme {
@@ -45,7 +47,10 @@ impl<'a> Text<'a> {
         }
         match outcome {
             Ok(()) => Ok(Self { text, lexemes }),
-            Err(_) => Err(unreadable(&text[walk.byte..], walk.character)),
+            Err(_) => {
+                let rest = if secret::may_name_one(text) { HIDDEN } else { &text[walk.byte..] };
+                Err(unreadable(&text[walk.byte..], rest, walk.character))
+            }
         }
     }
 
@@ -62,6 +67,11 @@ impl<'a> Text<'a> {
 }
 
 impl<'a> Fragment<'a> {
+    /// The whole string that was sent.
+    pub fn whole(&self) -> &'a str {
+        self.whole
+    }
+
     /// The same, without its first `n` tokens.
     pub fn skip(self, n: usize) -> Self {
         Self { lexemes: self.lexemes.get(n..).unwrap_or_default(), ..self }
@@ -95,6 +105,7 @@ impl<'a> Fragment<'a> {
     /// PostgreSQL's error for a token that fits nowhere; behind the last one, for the end.
     pub fn unexpected(&self, index: usize, hint: Option<String>) -> Error {
         let message = match self.lexemes.get(index).or(self.semicolon) {
+            Some(found) if secrets::is_hidden(self, found) => format!("syntax error at or near \"{HIDDEN}\""),
             Some(found) => format!("syntax error at or near \"{}\"", &self.whole[found.start..found.end]),
             None => "syntax error at end of input".into(),
         };
@@ -134,8 +145,9 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The error where the rest of a text, which starts at the character `position`, has no token.
-fn unreadable(rest: &str, position: usize) -> Error {
+/// The error where the rest of a text, which starts at the character `position`, has no token; `shown` is what may be
+/// told of it.
+fn unreadable(rest: &str, shown: &str, position: usize) -> Error {
     let what = match rest.trim_start_matches(|c: char| c.is_ascii_alphabetic() || c == '&').chars().next() {
         Some('\'') => "unterminated quoted string",
         Some('"') => "unterminated quoted identifier",
@@ -143,5 +155,5 @@ fn unreadable(rest: &str, position: usize) -> Error {
         Some('$') => "unterminated dollar-quoted string",
         _ => "syntax error",
     };
-    Error::Syntax { message: format!("{what} at or near \"{rest}\""), position: Some(position), hint: None }
+    Error::Syntax { message: format!("{what} at or near \"{shown}\""), position: Some(position), hint: None }
 }

@@ -20,6 +20,7 @@ use crate::backfill::id::{RescaleId, SourceId};
 use crate::backfill::target::Target;
 use crate::engine::{CreateSource, CreateView, Engine, RateLimit, Rescale, Rescaled};
 use crate::error::{Error, Result};
+use crate::secret::Options;
 use crate::store::Store;
 use crate::store::check_input::Surroundings;
 use crate::store::relations::{self, RelationKind};
@@ -67,7 +68,8 @@ impl Runner {
             owner: caller.user.clone(),
             definition: source.definition,
             connector,
-            options,
+            options: Options(options),
+            format: source.format,
             columns: source
                 .columns
                 .into_iter()

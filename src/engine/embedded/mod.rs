@@ -169,7 +169,14 @@ impl Engine for Embedded {
 
     async fn create_source(&self, mut request: CreateSource, cancel: &CancellationToken) -> Result<()> {
         let now = clock::now_micros();
-        let connector = new_connector(&request.connector, &request.options, &request.columns, &request.name, now)?;
+        let connector = connector::build(&connector::SourceSpec {
+            connector: &request.connector,
+            options: &request.options,
+            schema: columns::schema(&request.columns)?,
+            format: &request.format,
+            name: &request.name,
+            created_at_micros: now,
+        })?;
         if let Some(limit) = connector::source_rate_limit(&request.options)? {
             request.rate_limit = Some(limit);
         }
@@ -295,18 +302,15 @@ fn schemas(rows: &[SourceRow]) -> BTreeMap<String, datafusion::arrow::datatypes:
     rows.iter().filter_map(|row| Some((row.name.clone(), columns::schema(&row.columns).ok()?))).collect()
 }
 
-fn new_connector(
-    connector: &str,
-    options: &BTreeMap<String, String>,
-    columns: &[(String, String)],
-    source: &str,
-    created_at: i64,
-) -> Result<Arc<dyn Connector>> {
-    connector::build(connector, options, columns::schema(columns)?, source, created_at)
-}
-
 fn build_connector(row: &SourceRow) -> Result<Arc<dyn Connector>> {
-    let connector = new_connector(&row.connector, &row.options, &row.columns, &row.name, row.created_at)?;
+    let connector = connector::build(&connector::SourceSpec {
+        connector: &row.connector,
+        options: &row.options,
+        schema: columns::schema(&row.columns)?,
+        format: &row.format,
+        name: &row.name,
+        created_at_micros: row.created_at,
+    })?;
     connector.remember(&row.memories);
     Ok(connector)
 }

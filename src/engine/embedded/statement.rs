@@ -92,11 +92,14 @@ fn create_source(tx: &Connection, moment: &Moment, request: &CreateSource, split
     };
     let id = relations::insert(tx, &relation, moment.now)?;
     tx.execute(
-        "INSERT INTO sources (id, connector, options_json, parallelism, rate_limit) VALUES (?1, ?2, ?3, ?4, ?5)",
+        "INSERT INTO sources (id, connector, options_json, secrets_json, format_json, parallelism, rate_limit)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         params![
             id,
             request.connector,
-            json!(request.options).to_string(),
+            json!(request.options.shown()).to_string(),
+            json!(request.options.secrets()).to_string(),
+            json!(request.format).to_string(),
             request.parallelism.to_string(),
             request.rate_limit
         ],
@@ -319,3 +322,7 @@ pub fn change_actors(tx: &Connection, fragment: FragmentId, kind: &str, actors: 
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "statement_tests.rs"]
+mod tests;

@@ -5,10 +5,10 @@ use proptest::prelude::{prop_assert_eq, proptest};
 use super::{command, error, one};
 use crate::backfill::target::Target;
 use crate::command::ast::{
-    Alter, AlterAction, ColumnType, Command, CreateSource, CreateView, Drop, Encode, Format, ObjectKind, RateLimit,
-    Show,
+    Alter, AlterAction, ColumnType, Command, CreateSource, CreateView, Drop, ObjectKind, RateLimit, Show,
 };
 use crate::command::{Statement, bind, parse};
+use crate::store::format::MessageFormat;
 
 fn source(sql: &str) -> CreateSource {
     match command(sql) {
@@ -66,7 +66,7 @@ fn create_source() {
             ("z", "2 minute"),
         ]
     );
-    assert_eq!((source.format, source.encode), (Format::Plain, Encode::Json));
+    assert_eq!(source.format, MessageFormat::default());
     assert_eq!(source.definition, sql);
 }
 

@@ -228,8 +228,15 @@ fn refused_with_a_way_out() {
             "taking the columns from a schema registry (*)",
             "each column",
         ),
-        ("CREATE SOURCE s (a int) INCLUDE partition WITH () FORMAT PLAIN ENCODE JSON", "INCLUDE", "_split"),
-        ("CREATE SOURCE s (a int) WITH () FORMAT PLAIN ENCODE BYTES", "ENCODE BYTES", "FORMAT PLAIN ENCODE JSON works"),
+        ("CREATE SOURCE s (a int) INCLUDE payload WITH () FORMAT PLAIN ENCODE JSON", "INCLUDE PAYLOAD", "BYTES"),
+        (
+            "CREATE SOURCE s (a int) INCLUDE headers WITH () FORMAT PLAIN ENCODE JSON",
+            "INCLUDE HEADERS",
+            "HEADER 'name'",
+        ),
+        ("CREATE SOURCE s (a int) INCLUDE HEADER 'h' int WITH ()", "type integer for a header", "bytea or varchar"),
+        ("CREATE SOURCE s (a int) WITH () FORMAT PLAIN ENCODE AVRO", "ENCODE AVRO", "FORMAT PLAIN ENCODE JSON works"),
+        ("CREATE SOURCE s (a int) WITH () FORMAT PLAIN ENCODE BYTES (x = 1)", "an option of ENCODE BYTES", "brackets"),
         (
             "CREATE SOURCE s (a int) WITH () FORMAT UPSERT ENCODE JSON",
             "FORMAT UPSERT",

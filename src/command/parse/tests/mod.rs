@@ -2,6 +2,7 @@
 
 mod commands;
 mod errors;
+mod kafka;
 mod limits;
 mod patience;
 mod sessions;

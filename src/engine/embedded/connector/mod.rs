@@ -19,7 +19,7 @@ use datafusion::arrow::array::RecordBatch;
 use crate::backfill::id::{Offset, SplitId};
 use crate::error::Result;
 
-pub use options::{build, source_rate_limit};
+pub use options::{SourceSpec, build, source_rate_limit};
 
 /// What a split holds at this moment.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,12 +13,16 @@ use datafusion::arrow::datatypes::SchemaRef;
 use super::datagen::Datagen;
 use super::file::FileConnector;
 use super::json::Decoder;
+use super::kafka::{Kafka, decode, options::Settings};
 use super::{Connector, datagen};
 use crate::engine::MAX_RATE_LIMIT;
 use crate::error::{Error, Result, nearest};
+use crate::secret::{self, HIDDEN, Options};
+use crate::store::format::{Encode, MessageFormat};
 
-const CONNECTORS: [&str; 2] = ["file", "datagen"];
-const SOURCE_RATE_LIMIT: &str = "source_rate_limit";
+const CONNECTORS: [&str; 3] = ["file", "datagen", "kafka"];
+/// An option of every connector.
+pub(super) const SOURCE_RATE_LIMIT: &str = "source_rate_limit";
 const FILE_OPTIONS: &[&str] = &["path", "poll_interval", SOURCE_RATE_LIMIT];
 const DATAGEN_OPTIONS: &[&str] = &["splits", "rows_per_split", "rows_per_second", "seed", SOURCE_RATE_LIMIT];
 
@@ -27,31 +31,51 @@ const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Rows a second of an endless split that names no rate.
 const DEFAULT_ENDLESS_RATE: f64 = 10.0;
 
-/// Makes the connector of a source. `options` are those of WITH without `connector`; `created_at_micros` is when the
-/// source was created, in microseconds since 1970 UTC, and must be the same after a restart.
+/// What a source is, to its connector.
+#[derive(Debug)]
+pub struct SourceSpec<'a> {
+    /// The connector's name.
+    pub connector: &'a str,
+    /// The options of WITH without `connector`.
+    pub options: &'a Options,
+    /// The columns.
+    pub schema: SchemaRef,
+    /// How messages become rows.
+    pub format: &'a MessageFormat,
+    /// The source's name.
+    pub name: &'a str,
+    /// When the source was created, in microseconds since 1970 UTC: the same after a restart.
+    pub created_at_micros: i64,
+}
+
+/// Makes the connector of a source.
 ///
 /// Nothing of the outside world is looked at: [`Connector::discover`] does that.
 ///
 /// # Errors
 /// [`Error::UnknownOption`], [`Error::MissingOption`] and [`Error::InvalidValue`] for an option,
-/// [`Error::InvalidValue`] for a connector that isn't known, [`Error::FeatureNotSupported`] for one that others have.
-pub fn build(
-    connector: &str,
-    options: &BTreeMap<String, String>,
-    schema: SchemaRef,
-    source_name: &str,
-    created_at_micros: i64,
-) -> Result<Arc<dyn Connector>> {
-    match connector.to_lowercase().as_str() {
+/// [`Error::InvalidValue`] for a connector that isn't known, [`Error::FeatureNotSupported`] for what a connector doesn't
+/// have.
+pub fn build(source: &SourceSpec<'_>) -> Result<Arc<dyn Connector>> {
+    let SourceSpec { options, schema, .. } = source;
+    source_rate_limit(options)?;
+    let hidden = options.iter().find(|(name, value)| secret::is_secret(name) && *value == HIDDEN);
+    if let Some((name, value)) = hidden {
+        return Err(invalid(name, value, "the secret itself, which is hidden wherever Tidegate shows it".into()));
+    }
+    let connector = source.connector.to_lowercase();
+    if connector != "kafka" && CONNECTORS.contains(&connector.as_str()) {
+        refuse_format(source)?;
+    }
+    match connector.as_str() {
         "file" => {
             check_known(options, "file", FILE_OPTIONS)?;
-            source_rate_limit(options)?;
             let poll_interval = poll_interval(options)?;
-            Ok(Arc::new(FileConnector::new(path(options)?, poll_interval, source_name, Decoder::new(schema)?)))
+            let decoder = Decoder::new(Arc::clone(schema))?;
+            Ok(Arc::new(FileConnector::new(path(options)?, poll_interval, source.name, decoder)))
         }
         "datagen" => {
             check_known(options, "datagen", DATAGEN_OPTIONS)?;
-            source_rate_limit(options)?;
             let rows_per_split = number(options, "rows_per_split", 0..=i64::MAX)?;
             let given_rate = rate(options)?;
             let settings = datagen::Settings {
@@ -59,21 +83,43 @@ pub fn build(
                 rows_per_split,
                 rows_per_second: given_rate.or(rows_per_split.is_none().then_some(DEFAULT_ENDLESS_RATE)),
                 seed: number(options, "seed", 0..=u64::MAX)?.unwrap_or(0),
-                created_at_micros,
+                created_at_micros: source.created_at_micros,
             };
-            Ok(Arc::new(Datagen::new(settings, schema)?))
+            Ok(Arc::new(Datagen::new(settings, Arc::clone(schema))?))
         }
-        "kafka" => {
-            let settings = super::kafka::options::Settings::parse(options)?;
-            let decoder = super::kafka::decode::Decoder::new(schema, &Default::default())?;
-            Ok(Arc::new(super::kafka::Kafka::new(settings, source_name, decoder)))
-        }
+        "kafka" => kafka(source),
         _ => Err(Error::InvalidValue {
             what: "option \"connector\"".into(),
-            value: connector.into(),
+            value: source.connector.into(),
             allowed: format!("one of {}", CONNECTORS.join(", ")),
         }),
     }
+}
+
+fn kafka(source: &SourceSpec<'_>) -> Result<Arc<dyn Connector>> {
+    let settings = Settings::parse(source.options)?;
+    let decoder = decode::Decoder::new(Arc::clone(&source.schema), source.format)?;
+    Ok(Arc::new(Kafka::new(settings, source.name, decoder)))
+}
+
+/// What only Kafka's messages have.
+fn refuse_format(source: &SourceSpec<'_>) -> Result<()> {
+    let of = format!("with connector '{}'", source.connector.to_lowercase());
+    if !source.format.include.is_empty() {
+        return Err(Error::FeatureNotSupported {
+            what: format!("INCLUDE {of}"),
+            hint: "The split and the offset of a row are there already: SELECT _split, _offset FROM the materialized \
+                   view."
+                .into(),
+        });
+    }
+    if source.format.encode == Encode::Bytes {
+        return Err(Error::FeatureNotSupported {
+            what: format!("ENCODE BYTES {of}"),
+            hint: "Use ENCODE JSON: each line is one JSON object.".into(),
+        });
+    }
+    Ok(())
 }
 
 /// The rows a second that each split of the source may bring, if limited. 0 pauses it.
@@ -96,11 +142,11 @@ fn check_known(options: &BTreeMap<String, String>, connector: &str, known: &[&'s
     }
 }
 
-fn invalid(name: &str, value: &str, allowed: String) -> Error {
+pub(super) fn invalid(name: &str, value: &str, allowed: String) -> Error {
     Error::InvalidValue { what: format!("option \"{name}\""), value: value.into(), allowed }
 }
 
-fn number<T>(options: &BTreeMap<String, String>, name: &str, range: RangeInclusive<T>) -> Result<Option<T>>
+pub(super) fn number<T>(options: &BTreeMap<String, String>, name: &str, range: RangeInclusive<T>) -> Result<Option<T>>
 where
     T: FromStr + PartialOrd + Display,
 {
@@ -161,12 +207,23 @@ mod tests {
 
     use super::*;
 
-    fn options(given: &[(&str, &str)]) -> BTreeMap<String, String> {
-        given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    fn options(given: &[(&str, &str)]) -> Options {
+        Options(given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+    }
+
+    fn built(connector: &str, given: &[(&str, &str)], format: &MessageFormat) -> Result<Arc<dyn Connector>> {
+        build(&SourceSpec {
+            connector,
+            options: &options(given),
+            schema: Arc::new(Schema::empty()),
+            format,
+            name: "s",
+            created_at_micros: 0,
+        })
     }
 
     fn refused(connector: &str, given: &[(&str, &str)]) -> String {
-        let result = build(connector, &options(given), Arc::new(Schema::empty()), "s", 0);
+        let result = built(connector, given, &MessageFormat::default());
         let error = result.err().expect("refused");
         let rest = [error.detail(), error.hint()].into_iter().flatten();
         [error.to_string()].into_iter().chain(rest).collect::<Vec<_>>().join(" | ")
@@ -186,8 +243,7 @@ mod tests {
 
     #[test]
     fn good_options_make_a_connector() {
-        let schema = Arc::new(Schema::empty());
-        let made = |connector, given| build(connector, &options(given), Arc::clone(&schema), "s", 0).is_ok();
+        let made = |connector, given| built(connector, given, &MessageFormat::default()).is_ok();
         assert!(made("file", &[("path", "/data"), ("poll_interval", "10ms"), ("source_rate_limit", "0")]));
         assert!(made("FILE", &[("path", "data")]));
         assert!(made("datagen", &[]));
@@ -241,12 +297,12 @@ mod tests {
                 "invalid value for option \"source_rate_limit\": \"2147483648\" | Allowed: a whole number from 0 to \
                  2147483647.",
             ),
-            ("s3", &[], "invalid value for option \"connector\": \"s3\" | Allowed: one of file, datagen."),
+            ("s3", &[], "invalid value for option \"connector\": \"s3\" | Allowed: one of file, datagen, kafka."),
             (
-                "kafka",
-                &[],
-                "connector 'kafka' is not supported | Use connector = 'file' with one JSON-lines file for every \
-                 partition, or connector = 'datagen'.",
+                "datagen",
+                &[("password", HIDDEN)],
+                "invalid value for option \"password\": \"[hidden]\" | Allowed: the secret itself, which is hidden \
+                 wherever Tidegate shows it.",
             ),
         ] {
             assert_eq!(refused(connector, given), want);

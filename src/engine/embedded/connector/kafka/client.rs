@@ -12,6 +12,7 @@ use tracing::debug;
 
 use super::options::Settings;
 use super::state::lock;
+use crate::secret;
 
 /// KiB that a consumer fetches ahead of its reader, over all its partitions. It may exceed this by one fetch a broker.
 const AHEAD_KIB: &str = "8192";
@@ -46,7 +47,7 @@ impl Notes {
     }
 
     fn without_secrets(&self, text: &str) -> String {
-        self.secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
+        self.secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, secret::HIDDEN))
     }
 }
 
@@ -130,11 +131,7 @@ pub fn connect(settings: &Settings, source: &str, task: Task) -> Result<Client, 
 
 /// The values that no text may show.
 fn secrets(settings: &Settings) -> Vec<String> {
-    let secret = |name: &str| {
-        let name = name.to_lowercase();
-        ["password", "secret", "key.pem", "jaas", "oauthbearer.config"].iter().any(|word| name.contains(word))
-    };
-    let found = settings.client.iter().filter(|(name, value)| secret(name) && !value.is_empty());
+    let found = settings.client.iter().filter(|(name, value)| secret::is_secret(name) && !value.is_empty());
     found.map(|(_, value)| value.clone()).collect()
 }
 

@@ -11,6 +11,7 @@ mod client;
 pub mod decode;
 mod lookout;
 pub mod options;
+mod properties;
 mod reader;
 mod state;
 

@@ -6,6 +6,7 @@
 //! What is in memory, for every reader: what its consumer fetched ahead, at most 8 MiB and one fetch a broker (8 MiB,
 //! or one message that is larger), and up to three chunks of at most 4096 rows made of at most 1 MiB, or of one message.
 
+mod batch;
 mod worker;
 
 use std::collections::BTreeMap;

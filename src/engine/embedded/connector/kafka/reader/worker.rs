@@ -17,12 +17,9 @@ use super::super::Shared;
 use super::super::client::{self, Client, Task};
 use super::super::decode::Message;
 use super::super::state::{Identity, Mark, Partition};
+use super::batch::Batch;
 use crate::backfill::id::{Offset, SplitId};
 use crate::engine::embedded::connector::{Chunk, Gap, ReadEvent, Start};
-use crate::engine::embedded::pace::MAX_CHUNK_ROWS;
-
-/// Bytes of messages that are decoded at once, but for one that is larger.
-const MAX_CHUNK_BYTES: usize = 1 << 20;
 
 /// How long a split may be held up before that is told.
 const GRACE: Duration = Duration::from_secs(2);
@@ -477,48 +474,5 @@ impl Held {
             Some(fault) => *fault = Fault { why, since: fault.since, told: false },
             None => self.fault = Some(Fault { why, since: Instant::now(), told: false }),
         }
-    }
-}
-
-/// What was polled at once.
-#[derive(Default)]
-struct Batch<'c> {
-    messages: BTreeMap<i32, Vec<BorrowedMessage<'c>>>,
-    /// Partitions that were read to their end, with the next offset there.
-    ends: BTreeMap<i32, i64>,
-    /// Partitions that were read to their end.
-    heard: Vec<i32>,
-    error: Option<KafkaError>,
-    /// Whether there may be more at once.
-    more: bool,
-}
-
-impl<'c> Batch<'c> {
-    fn poll(client: &'c Client) -> Self {
-        let mut batch = Self::default();
-        let (mut rows, mut bytes) = (0, 0);
-        while rows < MAX_CHUNK_ROWS && bytes < MAX_CHUNK_BYTES {
-            match client.poll(Duration::ZERO) {
-                None => return batch,
-                Some(Ok(message)) => {
-                    rows += 1;
-                    bytes += message.payload_len() + message.key_len();
-                    batch.messages.entry(message.partition()).or_default().push(message);
-                }
-                Some(Err(KafkaError::PartitionEOF(partition))) => {
-                    batch.heard.push(partition);
-                    if let Some(end) = client.context().take_end() {
-                        batch.ends.insert(partition, end);
-                    }
-                }
-                Some(Err(error)) if client::concerns_group(&error) || client::is_transport(&error) => {}
-                Some(Err(error)) => {
-                    batch.error = Some(error);
-                    break;
-                }
-            }
-        }
-        batch.more = true;
-        batch
     }
 }
