@@ -228,6 +228,7 @@ transaction.state.log.min.isr=1
 transaction.state.log.num.partitions=1
 group.initial.rebalance.delay.ms=0
 log.initial.task.delay.ms=200
+log.retention.ms=-1
 log.retention.check.interval.ms=300
 log.cleaner.backoff.ms=200
 log.cleaner.dedupe.buffer.size=2097152
