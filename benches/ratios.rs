@@ -2,7 +2,8 @@
 //!
 //! Every pair is measured in turns, round by round, so that whatever else the machine does hits both alike. The table
 //! has, of all rounds, the smallest and the median figure of each side, and the same of the rounds' ratios. Names of
-//! sections (`check`, `query`, `backfill`) given after `--` run just these.
+//! sections (`check`, `query`, `backfill`, `kafka`) given after `--` run just these. The last says so and does nothing on
+//! a machine without Apache Kafka (`tests/clients/kafka/fetch.sh`).
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -25,6 +26,18 @@ use tidegate::{catalog, clock, observe};
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, NoTls};
 use tokio_util::sync::CancellationToken;
+
+#[path = "ratios/kafka.rs"]
+mod kafka;
+
+#[allow(dead_code, clippy::unwrap_used, reason = "it is the tests' own")]
+#[path = "../tests/it/kafka/broker.rs"]
+mod broker;
+
+/// What the broker takes from the tests' server.
+mod server {
+    pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(120);
+}
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -50,6 +63,9 @@ fn main() -> Result<()> {
     }
     if wanted("backfill") {
         runtime.block_on(backfilling(&mut table, &metrics))?;
+    }
+    if wanted("kafka") {
+        runtime.block_on(kafka::consuming(&mut table, &metrics))?;
     }
     let mut out = std::io::stdout().lock();
     writeln!(out, "cargo bench --bench ratios    ({} cores)\n\n{table}", std::thread::available_parallelism()?)?;
@@ -360,9 +376,15 @@ fn rows_of(connection: &Connection, view: &str) -> Result<Vec<Row>> {
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-/// Inserts rows into a table like a view's, in a file with the store's settings.
+/// Inserts rows into a table like a view's.
 fn insert_all(path: &Path, rows: &[Row], rows_per_transaction: usize) -> Result<Duration> {
-    let mut connection = Connection::open(path)?;
+    let mut connection = bare_table(path)?;
+    timed(|| rows.chunks(rows_per_transaction).try_for_each(|part| insert_part(&mut connection, part)))
+}
+
+/// A table like a view's, in a file with the store's settings.
+fn bare_table(path: &Path) -> Result<Connection> {
+    let connection = Connection::open(path)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "cache_size", -64 * 1024)?;
@@ -370,22 +392,22 @@ fn insert_all(path: &Path, rows: &[Row], rows_per_transaction: usize) -> Result<
         "CREATE TABLE mv (_source_id INTEGER NOT NULL, _split TEXT NOT NULL, _offset INTEGER NOT NULL,
            id INTEGER, amount REAL, name TEXT) STRICT",
     )?;
-    timed(|| {
-        for part in rows.chunks(rows_per_transaction) {
-            let tx = connection.transaction()?;
-            let mut statement = tx.prepare_cached("INSERT INTO mv VALUES (?, ?, ?, ?, ?, ?)")?;
-            for row in part {
-                statement.raw_bind_parameter(1, row.0)?;
-                statement.raw_bind_parameter(2, &row.1)?;
-                statement.raw_bind_parameter(3, row.2)?;
-                statement.raw_bind_parameter(4, row.3)?;
-                statement.raw_bind_parameter(5, row.4)?;
-                statement.raw_bind_parameter(6, &row.5)?;
-                statement.raw_execute()?;
-            }
-            drop(statement);
-            tx.commit()?;
-        }
-        Ok(())
-    })
+    Ok(connection)
+}
+
+/// Inserts rows in one transaction.
+fn insert_part(connection: &mut Connection, rows: &[Row]) -> Result<()> {
+    let tx = connection.transaction()?;
+    let mut statement = tx.prepare_cached("INSERT INTO mv VALUES (?, ?, ?, ?, ?, ?)")?;
+    for row in rows {
+        statement.raw_bind_parameter(1, row.0)?;
+        statement.raw_bind_parameter(2, &row.1)?;
+        statement.raw_bind_parameter(3, row.2)?;
+        statement.raw_bind_parameter(4, row.3)?;
+        statement.raw_bind_parameter(5, row.4)?;
+        statement.raw_bind_parameter(6, &row.5)?;
+        statement.raw_execute()?;
+    }
+    drop(statement);
+    Ok(tx.commit()?)
 }
