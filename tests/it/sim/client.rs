@@ -83,7 +83,7 @@ pub async fn create_source(engine: &Embedded, name: &str, parallelism: u32) -> R
         owner: "root".into(),
         definition: format!("CREATE SOURCE {name}"),
         connector: "test".into(),
-        options: BTreeMap::new().into(),
+        options: tidegate::secret::Options::default(),
         format: MessageFormat::default(),
         columns: vec![("v".into(), "int8".into())],
         parallelism: fixed(parallelism),
