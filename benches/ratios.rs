@@ -212,7 +212,7 @@ fn fill_states(dir: &Path) -> Result<()> {
     tx.execute_batch(
         "INSERT INTO relations VALUES (1, 'public', 's', 'source', 'root', '', 0);
          INSERT INTO relations VALUES (2, 'public', 'mv', 'materialized view', 'root', '', 1);
-         INSERT INTO sources VALUES (1, 'datagen', '{}', '4', NULL, NULL, NULL);
+         INSERT INTO sources (id, connector, options_json, parallelism) VALUES (1, 'datagen', '{}', '4');
          INSERT INTO jobs VALUES (2, 'SELECT id FROM s', 'created', 0, '4', NULL, '[]', 1, 2);
          INSERT INTO fragments VALUES (3, 1, 1, 'source', NULL), (4, 2, 1, 'source scan', 900);
          INSERT INTO actors SELECT value + 1, 3, value, NULL, 0, 0 FROM json_each('[0, 1, 2, 3]');

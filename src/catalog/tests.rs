@@ -60,7 +60,7 @@ INSERT INTO relations VALUES
   (16384, 'public', 's', 'source', 'root', 'CREATE SOURCE s (id BIGINT, note TEXT) WITH (connector = ''datagen'')', 1000000),
   (16386, 'public', 'mv', 'materialized view', 'root', 'CREATE MATERIALIZED VIEW mv AS SELECT * FROM s', 2000000);
 INSERT INTO columns VALUES (16384, 1, 'id', 'int8'), (16384, 2, 'note', 'text'), (16386, 1, 'id', 'int8'), (16386, 2, 'note', 'text');
-INSERT INTO sources VALUES (16384, 'datagen', '{"connector":"datagen","splits":"3"}', '2', NULL, NULL, NULL);
+INSERT INTO sources (id, connector, options_json, parallelism, rate_limit, discovery_error, discovery_error_at) VALUES (16384, 'datagen', '{"connector":"datagen","splits":"3"}', '2', NULL, NULL, NULL);
 INSERT INTO jobs VALUES (16386, 'SELECT * FROM s', 'creating', 1, '2', NULL, '[]', 2000000, NULL);
 INSERT INTO fragments VALUES (16385, 16384, 16384, 'source', NULL), (16387, 16386, 16384, 'source scan', NULL);
 INSERT INTO actors VALUES (1, 16385, 0, NULL, 0, 0), (2, 16385, 1, NULL, 0, 0),

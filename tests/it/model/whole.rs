@@ -28,16 +28,21 @@ pub struct Whole {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
     pub world: World,
+    /// These stand in the state table already, to which nobody looks before the barrier is committed.
     pub arrived: u8,
+    /// What the table said of each view before the first of them did.
+    pub finished: Vec<bool>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// The next split's rows up to the barrier.
     Rows(Kinds),
-    Barrier,
-    Commit(Option<Statement>),
-    Apply,
+    /// The barrier, its transaction, and the actors brought in line with it; or, in between, a crash.
+    Barrier {
+        statement: Option<Statement>,
+        crash: bool,
+    },
     Crash,
     Cancel,
 }
@@ -178,7 +183,7 @@ impl Model for Whole {
                     let mut world = world.clone();
                     world.apply(&Statement::CreateView(rows), self.switches);
                     world.reconcile(self.switches);
-                    states.push(State { world, arrived: 0 });
+                    states.push(State { world, arrived: 0, finished: Vec::new() });
                 }
             }
         }
@@ -190,22 +195,19 @@ impl Model for Whole {
         if world.damage.is_some() {
             return;
         }
-        match world.phase {
-            Phase::Running => {
-                if state.arrived == 0 {
-                    actions.push(Action::Crash);
-                    if world.pending.is_some() {
-                        actions.push(Action::Cancel);
-                    }
-                }
-                if usize::from(state.arrived) == world.owners.len() {
-                    actions.push(Action::Barrier);
-                } else {
-                    actions.extend(self.next_kinds(world, usize::from(state.arrived)).map(Action::Rows));
-                }
+        if state.arrived == 0 {
+            actions.push(Action::Crash);
+            if world.pending.is_some() {
+                actions.push(Action::Cancel);
             }
-            Phase::Collected => actions.extend(self.statements(world).into_iter().map(Action::Commit)),
-            Phase::Committed => actions.extend([Action::Apply, Action::Crash]),
+        }
+        if usize::from(state.arrived) == world.owners.len() {
+            for statement in self.statements(world) {
+                actions.push(Action::Barrier { statement: statement.clone(), crash: true });
+                actions.push(Action::Barrier { statement, crash: false });
+            }
+        } else {
+            actions.extend(self.next_kinds(world, usize::from(state.arrived)).map(Action::Rows));
         }
     }
 
@@ -214,23 +216,27 @@ impl Model for Whole {
         match action {
             Action::Rows(kinds) => {
                 let split = usize::from(next.arrived);
+                if split == 0 {
+                    next.finished = next.world.finished_views(self.switches);
+                }
                 for (view, kind) in next.world.views.iter_mut().zip(kinds) {
-                    let (cell, kind) = (view.cells[split].as_mut()?, kind?);
-                    if Kind::of(&cell.state) != kind {
-                        (cell.state, cell.changed) = (kind.row(), true);
-                    }
+                    let row = kind?.row();
+                    view.cells[split].as_mut()?.state = row;
+                    view.rows[split] = Some(row);
                 }
                 next.arrived += 1;
                 return Some(next);
             }
-            Action::Barrier => {
-                next.world.collect(self.switches);
+            Action::Barrier { statement, crash } => {
+                next.world.collect_knowing(&std::mem::take(&mut next.finished));
+                next.world.commit(statement.as_ref(), self.switches);
+                if crash {
+                    next.world.crash(None, self.switches);
+                } else {
+                    next.world.reconcile(self.switches);
+                }
                 next.arrived = 0;
             }
-            Action::Commit(statement) => {
-                next.world.commit(statement.as_ref(), self.switches);
-            }
-            Action::Apply => next.world.reconcile(self.switches),
             Action::Crash => next.world.crash(None, self.switches),
             Action::Cancel => next.world.pending = None,
         }
@@ -244,8 +250,10 @@ impl Model for Whole {
             Property::always("comes to rest", Self::comes_to_rest),
             Property::always("runs as committed", |_, state: &State| Self::runs_as_committed(state)),
             Property::sometimes("commits a rescale", |_, state: &State| {
-                state.world.phase == Phase::Committed
-                    && state.world.came_from.len() != state.world.views[0].actors.len()
+                // Only so does an actor come to others that have seen their barriers.
+                let new = |view: &super::world::View| view.actors.iter().any(|actor| actor.checkpoints == 0);
+                let old = |view: &super::world::View| view.actors.iter().any(|actor| actor.checkpoints == 2);
+                state.world.views.iter().any(|view| new(view) && old(view))
             }),
             Property::sometimes("defers one", |_, state: &State| {
                 state.world.pending.is_some_and(|pending| pending.queued)

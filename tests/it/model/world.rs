@@ -175,12 +175,21 @@ impl World {
         self.views[view].actors[usize::from(cell.holder)].stage.can_backfill()
     }
 
+    /// Of each view, whether every row of its state table is Finished: what the actors know until the next commit.
+    pub fn finished_views(&self, switches: Switches) -> Vec<bool> {
+        let finished = |row: &Option<Row>| row.map_or(switches.gate == Gate::Off, |row| row.is_finished());
+        self.views.iter().map(|view| view.rows.iter().all(finished)).collect()
+    }
+
     /// Every actor has taken all live rows, gets the barrier and moves its stage on.
     pub fn collect(&mut self, switches: Switches) {
+        self.collect_knowing(&self.finished_views(switches));
+    }
+
+    /// The same, where the actors know of each view whether all is Finished.
+    pub fn collect_knowing(&mut self, finished: &[bool]) {
         self.phase = Phase::Collected;
-        for view in &mut self.views {
-            let finished = |row: &Option<Row>| row.map_or(switches.gate == Gate::Off, |row| row.is_finished());
-            let all_finished = view.rows.iter().all(finished);
+        for (view, &all_finished) in self.views.iter_mut().zip(finished) {
             for (cell, passed) in view.cells.iter_mut().zip(&self.source) {
                 if let Some(cell) = cell {
                     cell.barrier(*passed);
