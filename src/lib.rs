@@ -19,8 +19,10 @@
 //! - The check and its verdicts: [`backfill::check`]. The gate that uses it: `engine/embedded/rescale.rs`.
 //! - A barrier's life: `engine/embedded/coordinator.rs`.
 //! - A virtual table: one file in `sql/views`. A statement of ours: [`command::ast`].
+//! - Who may do what: [`auth::authorize`], nowhere else.
 //! - An error's message, SQLSTATE, DETAIL and HINT: [`error::Error`], nowhere else.
 
+pub mod auth;
 pub mod backfill;
 pub mod catalog;
 pub mod cli;

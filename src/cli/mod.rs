@@ -3,6 +3,7 @@
 pub mod check;
 mod client;
 pub mod demo;
+pub mod passwd;
 pub mod serve;
 pub mod watch;
 

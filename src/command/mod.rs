@@ -27,10 +27,12 @@
 //! `parse/dialect.rs`.
 
 pub mod ast;
+mod mask;
 mod parse;
 pub mod run;
 
 pub use self::ast::Statement;
+pub use self::mask::masked;
 use crate::error::{Error, Result};
 
 /// One statement of a text.

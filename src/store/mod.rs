@@ -17,6 +17,7 @@ pub mod relations;
 pub mod rescales;
 pub mod running;
 mod snapshot;
+pub mod users;
 pub mod view_rows;
 pub mod violations;
 mod writer;
@@ -40,7 +41,10 @@ pub const FILE_NAME: &str = "tidegate.db";
 const LOCK_NAME: &str = "tidegate.lock";
 
 /// In order, forwards only; a file that has seen more of them is of a newer version.
-const STEPS: &[M<'static>] = &[M::up(include_str!("../../sql/migrations/0001_initial.sql"))];
+const STEPS: &[M<'static>] = &[
+    M::up(include_str!("../../sql/migrations/0001_initial.sql")),
+    M::up(include_str!("../../sql/migrations/0004_users.sql")),
+];
 const MIGRATIONS: Migrations<'static> = Migrations::from_slice(STEPS);
 
 /// Statements that a connection keeps prepared.

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{SettingsView, SnapshotHandle};
+use crate::command;
 use crate::error::Error;
 
 /// The sessions that there are.
@@ -192,10 +193,18 @@ impl Registry {
 
     /// Ends a session (`pg_terminate_backend`). False if there is none of that number.
     pub fn terminate(&self, pid: i32) -> bool {
-        self.with(pid, |entry| {
-            entry.terminated.cancel();
-            entry.interrupt(Reason::Terminated);
-        })
+        self.with(pid, Entry::terminate)
+    }
+
+    /// How many sessions a user has.
+    pub fn count(&self, user: &str) -> usize {
+        lock(&self.sessions).values().filter(|entry| entry.user == user).count()
+    }
+
+    /// Ends all sessions of a user.
+    pub fn terminate_user(&self, user: &str) {
+        let entries: Vec<Arc<Entry>> = lock(&self.sessions).values().cloned().collect();
+        entries.iter().filter(|entry| entry.user == user).for_each(|entry| entry.terminate());
     }
 
     /// A cancel request: the secret must be right.
@@ -265,7 +274,7 @@ impl Entered {
         running.transaction_started_at.get_or_insert(now);
         running.state = State::Active;
         running.state_changed_at = now;
-        query.clone_into(&mut running.query);
+        running.query = command::masked(query).into_owned();
         token
     }
 
@@ -294,6 +303,11 @@ impl Entered {
 }
 
 impl Entry {
+    fn terminate(&self) {
+        self.terminated.cancel();
+        self.interrupt(Reason::Terminated);
+    }
+
     fn interrupt(&self, reason: Reason) {
         let running = lock(&self.running);
         if running.state == State::Active {
