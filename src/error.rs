@@ -446,7 +446,9 @@ impl Error {
             | Self::Login { hint, .. }
             | Self::Config { hint, .. } => Some(hint.clone()),
             Self::Privilege { hint, .. } | Self::NoPassword { hint, .. } => Some(hint.clone()),
-            Self::OwnsObjects { .. } => Some("Drop these first, or as a superuser keep the role and take its LOGIN away.".into()),
+            Self::OwnsObjects { .. } => {
+                Some("Drop these first, or as a superuser keep the role and take its LOGIN away.".into())
+            }
             Self::Server { hint, .. } => hint.clone(),
             Self::UndefinedRelation { nearest, .. }
             | Self::UndefinedColumn { nearest, .. }

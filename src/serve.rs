@@ -81,7 +81,14 @@ pub async fn serve(
     ));
     let version = Arc::new(AtomicU64::new(0));
     let sessions = Arc::<wire::Registry>::default();
-    let runner = Runner::new(Arc::clone(&engine), store.clone(), Arc::clone(&surroundings), Arc::clone(&version), Arc::clone(&sessions), entrance.beyond_loopback);
+    let runner = Runner::new(
+        Arc::clone(&engine),
+        store.clone(),
+        Arc::clone(&surroundings),
+        Arc::clone(&version),
+        Arc::clone(&sessions),
+        entrance.beyond_loopback,
+    );
     let server = scope::Server { available: config.worker_parallelism, barrier_interval: interval };
     let planner = wire::CatalogPlanner::new(Catalog::new(server), store.clone(), version);
     let shared = Arc::new(wire::Shared {
@@ -121,13 +128,18 @@ impl Entrance {
         let address = listeners.postgres.local_addr();
         let ip = address.map_err(|error| Error::Internal(format!("the listener has no address: {error}")))?.ip();
         let beyond_loopback = !ip.to_canonical().is_loopback();
-        let (open, secret) = store.snapshot()?.with(|connection| {
-            Ok::<_, Error>((users::without_password(connection)?, users::secret(connection)?))
-        })?;
+        let (open, secret) = store
+            .snapshot()?
+            .with(|connection| Ok::<_, Error>((users::without_password(connection)?, users::secret(connection)?)))?;
         if beyond_loopback && !open.is_empty() {
             return Err(Error::Config {
-                message: format!("--listen {ip} is beyond loopback, but these users have no password: {}", open.join(", ")),
-                hint: "Set one with `tidegate passwd`, --password-file or TIDEGATE_ROOT_PASSWORD; or listen on 127.0.0.1.".into(),
+                message: format!(
+                    "--listen {ip} is beyond loopback, but these users have no password: {}",
+                    open.join(", ")
+                ),
+                hint:
+                    "Set one with `tidegate passwd`, --password-file or TIDEGATE_ROOT_PASSWORD; or listen on 127.0.0.1."
+                        .into(),
             });
         }
         let tls = match &config.tls {

@@ -27,7 +27,8 @@ pub fn first(file: Option<&Path>) -> Result<Option<String>> {
 }
 
 fn read_file(path: &Path) -> Result<String> {
-    let text = std::fs::read_to_string(path).map_err(|error| unusable(&path.display().to_string(), &error.to_string()))?;
+    let text =
+        std::fs::read_to_string(path).map_err(|error| unusable(&path.display().to_string(), &error.to_string()))?;
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 

@@ -81,7 +81,9 @@ pub fn verifier_of(password: &str) -> Result<String> {
     }
     let is_md5 = |hash: &str| hash.len() == 32 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
     if password.starts_with("SCRAM-SHA-256$") || password.strip_prefix("md5").is_some_and(is_md5) {
-        return wrong("the password looks like a hash, but not like one that can be used: give a SCRAM-SHA-256 verifier or the password itself");
+        return wrong(
+            "the password looks like a hash, but not like one that can be used: give a SCRAM-SHA-256 verifier or the password itself",
+        );
     }
     Ok(postgres_protocol::password::scram_sha_256(password.as_bytes()))
 }
@@ -141,7 +143,9 @@ impl Exchange {
         match (mechanism, header.split(',').next(), end_point) {
             (PLAIN, Some("n"), _) | (PLAIN, Some("y"), None) => {}
             (PLAIN, Some("y"), Some(_)) => {
-                return Err(Broken::Malformed("the client supports channel binding but thinks that the server doesn't"));
+                return Err(Broken::Malformed(
+                    "the client supports channel binding but thinks that the server doesn't",
+                ));
             }
             (PLUS, Some("p=tls-server-end-point"), Some(hash)) => binding.extend_from_slice(hash),
             _ => return Err(Broken::Malformed("its channel binding doesn't fit the mechanism")),
@@ -172,7 +176,8 @@ impl Exchange {
         let message = std::str::from_utf8(message).map_err(|_| Broken::Malformed("it isn't UTF-8"))?;
         let (unproven, proof) = message.rsplit_once(",p=").ok_or(Broken::Malformed("it has no proof"))?;
         let mut attributes = unproven.split(',');
-        let binding = attributes.next().and_then(|data| data.strip_prefix("c=")).and_then(|data| BASE64.decode(data).ok());
+        let binding =
+            attributes.next().and_then(|data| data.strip_prefix("c=")).and_then(|data| BASE64.decode(data).ok());
         if binding.as_deref() != Some(self.binding.as_slice()) {
             // Somebody sits between the two, or the client is wrong about itself.
             return Err(Broken::Refused);

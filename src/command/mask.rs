@@ -57,7 +57,9 @@ mod tests {
 
     #[test]
     fn a_password_is_masked_however_it_is_quoted() {
-        for quoted in ["'geheim'", "E'geh\\x65im'", "$$geheim$$", "$x$geheim$x$", "U&'geheim'", "/* */ 'geheim'", "'it''s'"] {
+        for quoted in
+            ["'geheim'", "E'geh\\x65im'", "$$geheim$$", "$x$geheim$x$", "U&'geheim'", "/* */ 'geheim'", "'it''s'"]
+        {
             let text = format!("SELECT 1; alter user u ENCRYPTED Password {quoted} VALID UNTIL '2030-01-01'");
             let shown = masked(&text);
             assert!(shown.contains("'********' VALID UNTIL '2030-01-01'"), "{shown}");

@@ -83,11 +83,18 @@ pub fn undefined(name: &str) -> Error {
 /// # Errors
 /// [`Error::Store`].
 pub fn first(connection: &Connection) -> Result<Option<User>> {
-    let name: Option<String> = connection
-        .query_row("SELECT name FROM main.users WHERE id = ?1", [ROOT], |row| row.get(0))
-        .optional()
-        .context("looking up the first user")?;
-    name.map_or(Ok(None), |name| find(connection, &name))
+    name(connection, ROOT.into())?.map_or(Ok(None), |name| find(connection, &name))
+}
+
+/// The name of a user.
+///
+/// # Errors
+/// [`Error::Store`].
+pub fn name(connection: &Connection, id: i64) -> Result<Option<String>> {
+    connection
+        .prepare_cached("SELECT name FROM main.users WHERE id = ?1")
+        .and_then(|mut statement| statement.query_row([id], |row| row.get(0)).optional())
+        .context("looking up a user")
 }
 
 /// Who may connect without a password, by name.
@@ -171,9 +178,7 @@ pub fn delete(tx: &Connection, user: &User) -> Result<()> {
 
 fn refuse_taken(tx: &Connection, name: &str) -> Result<()> {
     match find(tx, name)? {
-        Some(_) => {
-            Err(Error::Semantics { sqlstate: "42710", message: format!("role \"{name}\" already exists") })
-        }
+        Some(_) => Err(Error::Semantics { sqlstate: "42710", message: format!("role \"{name}\" already exists") }),
         None => Ok(()),
     }
 }

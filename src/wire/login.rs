@@ -168,7 +168,8 @@ mod tests {
     fn a_broken_initial_response_is_none() {
         let good = Bytes::from_static(b"SCRAM-SHA-256\0\0\0\0\x03n,,");
         assert_eq!(initial(good), Some(("SCRAM-SHA-256".into(), Bytes::from_static(b"n,,"))));
-        for bad in [&b""[..], b"SCRAM", b"SCRAM\0", b"SCRAM\0\0\0", b"SCRAM\0\xff\xff\xff\xff", b"SCRAM\0\0\0\0\x09abc"] {
+        for bad in [&b""[..], b"SCRAM", b"SCRAM\0", b"SCRAM\0\0\0", b"SCRAM\0\xff\xff\xff\xff", b"SCRAM\0\0\0\0\x09abc"]
+        {
             assert_eq!(initial(Bytes::copy_from_slice(bad)), None, "{bad:?}");
         }
     }

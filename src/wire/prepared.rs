@@ -339,7 +339,11 @@ pub(super) const fn command_name(command: &Command) -> &'static str {
             RoleCommand::Alter { .. } | RoleCommand::Rename { .. } => "ALTER ROLE",
             RoleCommand::Drop { .. } => "DROP ROLE",
             RoleCommand::Privileges { revoke, .. } | RoleCommand::Membership { revoke, .. } => {
-                if *revoke { "REVOKE" } else { "GRANT" }
+                if *revoke {
+                    "REVOKE"
+                } else {
+                    "GRANT"
+                }
             }
         },
     }

@@ -116,18 +116,16 @@ async fn negotiate(mut link: Link, shared: &Shared) -> Result<Option<(Link, Star
             }
         };
         match message {
-            Frontend::SslNegotiation(Negotiation::PostgresSsl(_)) => {
-                match &shared.door.tls {
-                    Some(tls) => {
-                        link.send(Backend::SslResponse(SslResponse::Accept)).await?;
-                        link = link.secure(tls, false).await?;
-                    }
-                    None => {
-                        link.send(Backend::SslResponse(SslResponse::Refuse)).await?;
-                        link.codec().expect_negotiation();
-                    }
+            Frontend::SslNegotiation(Negotiation::PostgresSsl(_)) => match &shared.door.tls {
+                Some(tls) => {
+                    link.send(Backend::SslResponse(SslResponse::Accept)).await?;
+                    link = link.secure(tls, false).await?;
                 }
-            }
+                None => {
+                    link.send(Backend::SslResponse(SslResponse::Refuse)).await?;
+                    link.codec().expect_negotiation();
+                }
+            },
             Frontend::SslNegotiation(Negotiation::PostgresGss(_)) => {
                 link.send(Backend::GssEncResponse(GssEncResponse::Refuse)).await?;
                 link.codec().expect_negotiation();

@@ -98,9 +98,8 @@ impl Loaded {
             message: format!("TLS file {} cannot be used: {error}", path.display()),
             hint: "--tls-cert takes the certificate with its chain and --tls-key its private key, both in PEM.".into(),
         };
-        let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(cert)
-            .and_then(Iterator::collect)
-            .map_err(|error| wrong(cert, &error))?;
+        let chain: Vec<CertificateDer<'static>> =
+            CertificateDer::pem_file_iter(cert).and_then(Iterator::collect).map_err(|error| wrong(cert, &error))?;
         let Some(leaf) = chain.first() else { return Err(wrong(cert, &"it holds no certificate")) };
         let end_point = end_point(leaf).map_err(|error| wrong(cert, &error))?;
         let private = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, &error))?;

@@ -4,9 +4,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, Literal};
 use super::unsupported;
-use crate::command::ast::{
-    Command, GrantObject, ObjectKind, Privilege, RoleCommand, RoleName, RoleOptions, Secret,
-};
+use crate::command::ast::{Command, GrantObject, ObjectKind, Privilege, RoleCommand, RoleName, RoleOptions, Secret};
 use crate::error::{Error, Result};
 
 const CREATE: &str = "CREATE {USER | ROLE} name [WITH] [LOGIN | NOLOGIN] [PASSWORD 'x' | PASSWORD NULL] \

@@ -230,7 +230,7 @@ pub(super) fn prepare(cursor: &mut Cursor<'_>) -> Result<Session> {
         other => other,
     };
     // A password would stand in the text of EXECUTE, where nobody would know it for one.
-    if matches!(inner, Statement::Session(_) | Statement::Command(Command::Role(_))) {
+    if matches!(inner, Statement::Session(_) | Statement::Command(crate::command::ast::Command::Role(_))) {
         return Err(cursor.unexpected());
     }
     Ok(Session::Prepare { name, types, statement: Box::new(prepared) })

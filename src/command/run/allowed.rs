@@ -117,4 +117,3 @@ fn reads(view: &CreateView) -> Result<Vec<String>> {
         .map_err(|error| Error::Internal(format!("a view's sources can't be told: {error}")))?;
     Ok(names.into_iter().map(|name| name.table().to_owned()).collect())
 }
-

@@ -4,12 +4,12 @@
 use rusqlite::OptionalExtension as _;
 
 use super::{Runner, policy, relation_kind};
+use crate::backfill::id::{Epoch, SourceId};
 use crate::clock::now_micros;
 use crate::command::ast::Alter;
 use crate::error::{Error, Result};
 use crate::store::rescales::{self, Decided, Outcome, RescaleRow};
 use crate::store::{Context as _, Durability, relations};
-use crate::backfill::id::{Epoch, SourceId};
 use crate::wire::Caller;
 
 impl Runner {
@@ -36,7 +36,9 @@ impl Runner {
         };
         self.store
             .write(Durability::Full, move |tx| {
-                let Some(relation) = relations::find(tx, &name)?.filter(|found| found.kind == kind) else { return Ok(()) };
+                let Some(relation) = relations::find(tx, &name)?.filter(|found| found.kind == kind) else {
+                    return Ok(());
+                };
                 let actors: Option<u32> = tx
                     .query_row(
                         "SELECT count(*) FROM actors a JOIN fragments f ON f.id = a.fragment_id
@@ -60,7 +62,8 @@ impl Runner {
                     requested_at: now,
                 };
                 let id = rescales::insert(tx, &row)?;
-                let epoch = tx.query_row("SELECT epoch FROM meta", [], |row| row.get(0)).context("reading the epoch")?;
+                let epoch =
+                    tx.query_row("SELECT epoch FROM meta", [], |row| row.get(0)).context("reading the epoch")?;
                 rescales::decide(tx, id, outcome, &Decided { sqlstate, ..Decided::default() }, Epoch(epoch), now)
             })
             .await

@@ -128,7 +128,7 @@ impl Runner {
                     }
                 }
             }
-            Ok(changes)
+            Ok::<_, Error>(changes)
         })?;
         let write = move |tx: &rusqlite::Transaction<'_>| {
             changes.into_iter().try_for_each(|(object, grantee, privilege, grantor)| match revoke {
@@ -263,7 +263,6 @@ fn words(privileges: &[Privilege], is_schema: bool) -> Vec<&'static str> {
 
 /// The oids of what is granted on, each with whether it is a schema. Whoever grants must own them.
 fn objects(connection: &Connection, user: &str, on: &GrantObject) -> Result<Vec<(i64, bool)>> {
-    let own = |object| authorize(connection, user, Action::Own, object);
     let mut oids = Vec::new();
     match on {
         GrantObject::Relations { kind, names } => {
@@ -271,14 +270,14 @@ fn objects(connection: &Connection, user: &str, on: &GrantObject) -> Result<Vec<
                 let kind = kind.map(super::relation_kind);
                 let (oid, kind) = relation(connection, kind, schema.as_deref(), name)?;
                 let shown = schema.as_ref().map_or_else(|| name.clone(), |schema| format!("{schema}.{name}"));
-                own(Object::Relation { oid, kind, name: &shown })?;
+                own(connection, user, Object::Relation { oid, kind, name: &shown })?;
                 oids.push((oid, false));
             }
         }
         GrantObject::Schemas(names) => {
             for name in names {
                 let oid = schema_oid(connection, name)?;
-                own(Object::Server("grant on schemas"))?;
+                own(connection, user, Object::Server("grant on schemas"))?;
                 oids.push((oid, true));
             }
         }
@@ -290,13 +289,17 @@ fn objects(connection: &Connection, user: &str, on: &GrantObject) -> Result<Vec<
                     .and_then(|mut all| all.query_map([schema], |row| Ok((row.get(0)?, row.get(1)?)))?.collect())
                     .context("listing a schema")?;
                 for (oid, name) in found {
-                    own(Object::Relation { oid, kind: "table", name: &name })?;
+                    own(connection, user, Object::Relation { oid, kind: "table", name: &name })?;
                     oids.push((oid, false));
                 }
             }
         }
     }
     Ok(oids)
+}
+
+fn own(connection: &Connection, user: &str, object: Object<'_>) -> Result<()> {
+    authorize(connection, user, Action::Own, object)
 }
 
 fn schema_oid(connection: &Connection, name: &str) -> Result<i64> {
@@ -334,9 +337,7 @@ fn relation(
         .optional()
         .context("looking up a relation")?;
     let shown = schema.map_or_else(|| name.to_owned(), |schema| format!("{schema}.{name}"));
-    found
-        .map(|oid| (oid, "table"))
-        .ok_or(Error::UndefinedRelation { kind: "relation", name: shown, nearest: None })
+    found.map(|oid| (oid, "table")).ok_or(Error::UndefinedRelation { kind: "relation", name: shown, nearest: None })
 }
 
 #[cfg(test)]

@@ -28,8 +28,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    Caller, CommandRunner, Door, Notice, Outcome, PlanSession, Planner, Registry, Server, SessionInfo, Shared, Snapshot,
-    SnapshotHandle,
+    Caller, CommandRunner, Door, Notice, Outcome, PlanSession, Planner, Registry, Server, SessionInfo, Shared,
+    Snapshot, SnapshotHandle,
 };
 use crate::auth::throttle::Throttle;
 use crate::command::ast::Command;
