@@ -4,6 +4,7 @@ pub mod check;
 mod client;
 pub mod demo;
 pub mod passwd;
+mod secure;
 pub mod serve;
 pub mod watch;
 

@@ -114,7 +114,8 @@ fn spawn(data_dir: &Path, flags: &[String]) -> (Child, SocketAddr, SocketAddr) {
         .arg("serve")
         .arg("--data-dir")
         .arg(data_dir)
-        .args(["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"])
+        .args(["--http", "127.0.0.1:0"])
+        .args(if flags.iter().any(|flag| flag == "--listen") { &[][..] } else { &["--listen", "127.0.0.1:0"] })
         .args(if flags.iter().any(|flag| flag == "--barrier-interval-ms") {
             &[][..]
         } else {
