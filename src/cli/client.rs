@@ -31,10 +31,11 @@ pub async fn connect(url: &str, application_name: &str) -> Result<(Client, Notic
     {
         config.password(password);
     }
-    let (client, mut connection) = config.connect(wanted.connector()?).await.map_err(|error| match error.as_db_error() {
-        Some(_) => self::failed(error),
-        None => failed(error),
-    })?;
+    let (client, mut connection) =
+        config.connect(wanted.connector()?).await.map_err(|error| match error.as_db_error() {
+            Some(_) => self::failed(error),
+            None => failed(error),
+        })?;
     let (notices, told) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         let mut messages = stream::poll_fn(move |context| connection.poll_message(context));

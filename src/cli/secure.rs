@@ -131,7 +131,8 @@ mod tests {
 
     #[test]
     fn a_url_says_how() {
-        let wanted = Wanted::of("postgres://u@h/dev?sslmode=verify-full&connect_timeout=3&sslrootcert=%2Fca.pem").unwrap();
+        let wanted =
+            Wanted::of("postgres://u@h/dev?sslmode=verify-full&connect_timeout=3&sslrootcert=%2Fca.pem").unwrap();
         assert_eq!(wanted.url, "postgres://u@h/dev?connect_timeout=3");
         assert_eq!((wanted.mode, wanted.root.as_deref()), (SslMode::Require, Some("/ca.pem")));
         assert_eq!(Wanted::of("postgres://u@h/dev").unwrap().mode, SslMode::Prefer);

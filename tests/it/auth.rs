@@ -54,13 +54,13 @@ async fn refused(server: &Server, user: &str, password: Option<&str>) -> String 
 
 fn psql(server: &Server, user: &str, password: Option<&str>, extra: &str, input: &str) -> Output {
     let mut psql = Command::new("psql");
-    let target = format!("host=localhost hostaddr=127.0.0.1 port={} user={user} dbname=dev {extra}", server.address.port());
+    let target =
+        format!("host=localhost hostaddr=127.0.0.1 port={} user={user} dbname=dev {extra}", server.address.port());
     psql.args(["-X", "-w", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", &target]).env_remove("PGPASSWORD");
     if let Some(password) = password {
         psql.env("PGPASSWORD", password);
     }
-    let mut child =
-        psql.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("psql");
+    let mut child = psql.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("psql");
     // It may have given up before it reads anything.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap()
@@ -123,7 +123,8 @@ impl Certificates {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(self.root.clone()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let builder =
+            rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
         let mut config = builder.with_root_certificates(roots).with_no_client_auth();
         if alpn {
             config.alpn_protocols = vec![b"postgresql".to_vec()];
@@ -263,7 +264,11 @@ async fn beyond_loopback_everybody_has_a_password() {
     let root = connect(&server, "root", Some(PASSWORD)).await.unwrap();
     for sql in ["CREATE USER open", "ALTER USER root PASSWORD NULL", "CREATE USER open PASSWORD NULL"] {
         let told = root.error(sql).await;
-        assert_eq!((told.sqlstate.as_str(), told.detail.as_str()), ("22023", "The server listens beyond loopback."), "{sql}");
+        assert_eq!(
+            (told.sqlstate.as_str(), told.detail.as_str()),
+            ("22023", "The server listens beyond loopback."),
+            "{sql}"
+        );
     }
     root.run("CREATE ROLE group_of_some; CREATE USER closed PASSWORD 'x'").await;
 }
@@ -330,7 +335,8 @@ async fn a_login_is_bound_to_the_certificate() {
         tokio::spawn(connection);
         // A cancel request comes over TLS too.
         let cancel = client.cancel_token();
-        let query = client.simple_query("SELECT count(*) FROM generate_series(1, 100000) a, generate_series(1, 100000) b");
+        let query =
+            client.simple_query("SELECT count(*) FROM generate_series(1, 100000) a, generate_series(1, 100000) b");
         let canceled = async {
             loop {
                 tokio::time::sleep(std::time::Duration::from_millis(50)).await;
@@ -374,10 +380,7 @@ async fn what_is_sent_before_tls_is_not_taken_for_what_came_over_it() {
 async fn tls_can_be_required() {
     let certificates = Certificates::new();
     let (server, _dir) = certificates.server(&["--tls-required"]);
-    assert_eq!(
-        refused(&server, "root", Some(PASSWORD)).await,
-        "28000 this server takes connections over TLS only"
-    );
+    assert_eq!(refused(&server, "root", Some(PASSWORD)).await, "28000 this server takes connections over TLS only");
     assert_eq!(out(&psql(&server, "root", Some(PASSWORD), "sslmode=require", "SELECT 1")), "1");
 }
 
@@ -453,7 +456,10 @@ async fn the_matrix_of_who_may_do_what() {
     let server = Server::start();
     let root = server.connect().await;
     root.run("CREATE USER owner_; CREATE USER viewer; CREATE USER operator; CREATE USER nobody").await;
-    root.run("GRANT CREATE ON SCHEMA public TO owner_; GRANT tidegate_viewer TO viewer; GRANT tidegate_operator TO operator").await;
+    root.run(
+        "GRANT CREATE ON SCHEMA public TO owner_; GRANT tidegate_viewer TO viewer; GRANT tidegate_operator TO operator",
+    )
+    .await;
     let owner = connect(&server, "owner_", None).await.unwrap();
     let options = "WITH (connector = 'datagen', splits = 2, rows_per_split = 10) FORMAT PLAIN ENCODE JSON";
     owner.run(&format!("CREATE SOURCE s (id BIGINT) {options}; CREATE MATERIALIZED VIEW mv AS SELECT id FROM s")).await;
@@ -544,7 +550,14 @@ async fn others_statements_are_hidden_and_their_sessions_safe() {
     let operator = connect(&server, "op", None).await.unwrap();
     let others = "SELECT DISTINCT query FROM pg_stat_activity WHERE usename <> current_user";
     assert_eq!(user.rows(others).await, [["<insufficient privilege>"]]);
-    assert!(operator.rows(others).await.concat().iter().any(|query| query.contains("insufficient") == query.contains("DISTINCT")));
+    assert!(
+        operator
+            .rows(others)
+            .await
+            .concat()
+            .iter()
+            .any(|query| query.contains("insufficient") == query.contains("DISTINCT"))
+    );
     let pid = async |session: &Session| session.value("SELECT pg_backend_pid()").await;
     let (root_pid, user_pid) = (pid(&root).await, pid(&user).await);
     assert_eq!(user.error(&format!("SELECT pg_terminate_backend({root_pid})")).await.sqlstate, "42501");
