@@ -2,6 +2,7 @@
 
 pub mod check;
 mod client;
+pub mod connector;
 pub mod demo;
 pub mod passwd;
 mod secure;

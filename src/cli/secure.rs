@@ -8,8 +8,8 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio_postgres::config::SslMode;
-use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::connector::Connector;
 use crate::error::{Error, Result};
 
 /// What a URL says about TLS.
@@ -57,7 +57,7 @@ impl Wanted {
     ///
     /// # Errors
     /// [`Error::Connection`] when the certificates to trust can't be read.
-    pub fn connector(&self) -> Result<MakeRustlsConnect> {
+    pub fn connector(&self) -> Result<Connector> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
@@ -68,7 +68,7 @@ impl Wanted {
                 builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyName(provider))).with_no_client_auth()
             }
         };
-        Ok(MakeRustlsConnect::new(config))
+        Ok(Connector::new(config))
     }
 }
 

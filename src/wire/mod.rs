@@ -63,7 +63,7 @@ pub use self::registry::{Activity, Registry, State};
 pub use self::server::{Server, serve};
 pub use self::setting_table::SERVER_VERSION;
 pub use self::settings::SettingsView;
-pub use self::tls::Tls;
+pub use self::tls::{Tls, end_point};
 use crate::command::ast::Command;
 use crate::error::Result;
 

@@ -114,8 +114,12 @@ impl Loaded {
     }
 }
 
-/// The hash of a certificate by the function that its own signature uses; by SHA-256 where that is a weak one.
-fn end_point(leaf: &CertificateDer<'_>) -> Result<Vec<u8>, String> {
+/// `tls-server-end-point` of RFC 5929: the hash of a certificate by the function that its own signature uses, or by
+/// SHA-256 where that is a weak one.
+///
+/// # Errors
+/// What is wrong with the certificate, in words.
+pub fn end_point(leaf: &CertificateDer<'_>) -> Result<Vec<u8>, String> {
     let parsed = Certificate::from_der(leaf).map_err(|error| error.to_string())?;
     let algorithm = match parsed.signature_algorithm.oid.to_string().as_str() {
         // RSA and ECDSA with SHA-384.

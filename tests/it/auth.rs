@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{CertificateDer, ServerName};
+use tidegate::cli::connector::Connector;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_postgres::NoTls;
 use tokio_postgres::config::{ChannelBinding, SslMode, SslNegotiation};
-use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::server::{Server, Session, program};
 
@@ -47,7 +47,7 @@ async fn refused(server: &Server, user: &str, password: Option<&str>) -> String 
         Ok(_) => panic!("{user} came in"),
         Err(error) => match error.as_db_error() {
             Some(said) => format!("{} {}", said.code().code(), said.message()),
-            None => error.to_string(),
+            None => format!("{error:?}"),
         },
     }
 }
@@ -86,6 +86,8 @@ impl Certificates {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
+        // A name of its own: a certificate whose issuer has its own name counts as its own issuer.
+        params.distinguished_name.push(rcgen::DnType::CommonName, "authority of the tests");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
         let root = params.self_signed(&key).unwrap();
@@ -330,7 +332,7 @@ async fn a_login_is_bound_to_the_certificate() {
     for (negotiation, alpn) in [(SslNegotiation::Postgres, false), (SslNegotiation::Direct, true)] {
         let mut config = config(&server, "root", Some(PASSWORD));
         config.ssl_mode(SslMode::Require).channel_binding(ChannelBinding::Require).ssl_negotiation(negotiation);
-        let connector = MakeRustlsConnect::new(certificates.client(alpn));
+        let connector = Connector::new(certificates.client(alpn));
         let (client, connection) = config.connect(connector.clone()).await.unwrap();
         tokio::spawn(connection);
         // A cancel request comes over TLS too.
@@ -563,7 +565,8 @@ async fn others_statements_are_hidden_and_their_sessions_safe() {
     assert_eq!(user.error(&format!("SELECT pg_terminate_backend({root_pid})")).await.sqlstate, "42501");
     assert_eq!(operator.error(&format!("SELECT pg_terminate_backend({root_pid})")).await.sqlstate, "42501");
     assert_eq!(operator.value(&format!("SELECT pg_cancel_backend({user_pid})")).await, "t");
-    assert_eq!(user.value(&format!("SELECT pg_cancel_backend({user_pid})")).await.len(), 1);
+    let again = connect(&server, "u", None).await.unwrap();
+    assert_eq!(again.value(&format!("SELECT pg_cancel_backend({user_pid})")).await, "t");
 }
 
 /// A plan that is kept must not outlive what allowed it.
