@@ -301,6 +301,8 @@ async fn tls_as_psql_asks_for_it() {
     let plain = psql(&server, "root", Some(PASSWORD), "sslmode=disable channel_binding=require", "SELECT 1");
     assert!(!plain.status.success());
     assert_eq!(out(&psql(&server, "root", Some(PASSWORD), "sslmode=disable", "SELECT 1")), "1");
+    let old = psql(&server, "root", Some(PASSWORD), "sslmode=require ssl_max_protocol_version=TLSv1.2", "SELECT 1");
+    assert_eq!(out(&old), "1");
     // A certificate of another name.
     certificates.issue("elsewhere.example");
     let other = psql(&server, "root", Some(PASSWORD), &full, "SELECT 1");
@@ -321,6 +323,8 @@ async fn a_new_certificate_is_taken_and_a_broken_one_is_not() {
     certificates.issue("localhost");
     let second = shown().await;
     assert_ne!(first, second);
+    server.signal("-HUP");
+    assert_eq!(shown().await, second);
     std::fs::write(certificates.path("cert.pem"), "no certificate").unwrap();
     assert_eq!(shown().await, second);
 }

@@ -62,10 +62,15 @@ impl Server {
         (self.child, self.address, self.http) = spawn(&self.data_dir, &self.flags);
     }
 
+    /// Sends the process a signal.
+    pub fn signal(&self, name: &str) {
+        let status = Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
+        assert!(status.success());
+    }
+
     /// Asks the process to end, as an operator would, and waits for it.
     pub fn terminate(&mut self) -> ExitStatus {
-        let status = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
-        assert!(status.success());
+        self.signal("-TERM");
         let since = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
