@@ -57,6 +57,18 @@ pub struct Flags {
     /// Default of rescale_policy: forwarding, all_finished or stage_aware [default: forwarding].
     #[arg(long, value_name = "POLICY", env = "TIDEGATE_RESCALE_POLICY")]
     pub rescale_policy: Option<String>,
+    /// Certificate for TLS, with its chain, in PEM; read again when it changes and on SIGHUP.
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_CERT")]
+    pub tls_cert: Option<PathBuf>,
+    /// Private key of --tls-cert, in PEM.
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_KEY")]
+    pub tls_key: Option<PathBuf>,
+    /// Refuse connections without TLS [default: false].
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", env = "TIDEGATE_TLS_REQUIRED")]
+    pub tls_required: Option<bool>,
+    /// File whose first line is the first password of user root; without effect once root has one.
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_PASSWORD_FILE")]
+    pub password_file: Option<PathBuf>,
     /// Most connections at a time, from 1 to 10000 [default: 500].
     #[arg(long, value_name = "N", env = "TIDEGATE_MAX_CONNECTIONS")]
     pub max_connections: Option<usize>,
@@ -77,6 +89,12 @@ pub struct Config {
     pub worker_parallelism: u32,
     /// Default of `rescale_policy`.
     pub rescale_policy: Policy,
+    /// Certificate and key for TLS.
+    pub tls: Option<(PathBuf, PathBuf)>,
+    /// Connections without TLS are refused.
+    pub tls_required: bool,
+    /// Where the first password of user root stands.
+    pub password_file: Option<PathBuf>,
     /// Most connections at a time.
     pub max_connections: usize,
     /// Where each setting's value comes from, by name.
@@ -121,8 +139,14 @@ impl Config {
             pick("rescale_policy", flags.rescale_policy, file.rescale_policy, &mut sources, || "forwarding".into());
         let connections = pick("max_connections", flags.max_connections, file.max_connections, &mut sources, || 500);
         check_engine(engine, flags.upstream.or(file.upstream).as_deref())?;
-        for (name, address) in [("listen", listen), ("http", http)] {
-            check_loopback(name, address.ip())?;
+        check_loopback("http", http.ip())?;
+        let tls = tls_files(flags.tls_cert.or(file.tls_cert), flags.tls_key.or(file.tls_key))?;
+        let tls_required = pick("tls_required", flags.tls_required, file.tls_required, &mut sources, || false);
+        if tls_required && tls.is_none() {
+            return Err(Error::Config {
+                message: "--tls-required needs a certificate".into(),
+                hint: "Give --tls-cert and --tls-key too.".into(),
+            });
         }
         in_range("barrier_interval_ms", interval, 10, 600_000)?;
         in_range("worker_parallelism", parallelism, 1, MOST_ACTORS)?;
@@ -134,6 +158,9 @@ impl Config {
             barrier_interval: Duration::from_millis(interval),
             worker_parallelism: parallelism,
             rescale_policy: policy.parse().map_err(|allowed: String| wrong("rescale_policy", &policy, &allowed))?,
+            tls,
+            tls_required,
+            password_file: flags.password_file.or(file.password_file),
             max_connections: connections,
             sources,
         })
@@ -166,6 +193,13 @@ impl Config {
                 None,
                 "Default of the session setting rescale_policy: what must hold before splits move.",
             ),
+            row(
+                "tls_cert",
+                self.tls.as_ref().map(|(cert, _)| cert.display().to_string()).unwrap_or_default(),
+                None,
+                "Certificate for TLS; empty: there is no TLS.",
+            ),
+            row("tls_required", self.tls_required.to_string(), None, "Whether connections without TLS are refused."),
             row(
                 "worker_parallelism",
                 self.worker_parallelism.to_string(),
@@ -219,14 +253,26 @@ fn check_engine(engine: EngineKind, upstream: Option<&str>) -> Result<()> {
     }
 }
 
-/// Users have no passwords yet, so nobody beyond this machine may come in.
+/// Both files, or none.
+fn tls_files(cert: Option<PathBuf>, key: Option<PathBuf>) -> Result<Option<(PathBuf, PathBuf)>> {
+    match (cert, key) {
+        (Some(cert), Some(key)) => Ok(Some((cert, key))),
+        (None, None) => Ok(None),
+        (cert, _) => Err(Error::Config {
+            message: format!("{} alone makes no TLS", if cert.is_some() { "--tls-cert" } else { "--tls-key" }),
+            hint: "Give both --tls-cert and --tls-key.".into(),
+        }),
+    }
+}
+
+/// HTTP asks nobody who they are.
 fn check_loopback(name: &str, ip: IpAddr) -> Result<()> {
     if ip.is_loopback() {
         return Ok(());
     }
     Err(Error::Config {
         message: format!("--{name} {ip} is not a loopback address"),
-        hint: "There is no authentication, so only this machine may connect: use 127.0.0.1 or [::1], and a tunnel from elsewhere."
+        hint: "There are no logins over HTTP, so only this machine may connect: use 127.0.0.1 or [::1], and a proxy that asks from elsewhere."
             .into(),
     })
 }
@@ -279,8 +325,16 @@ mod tests {
     }
 
     #[test]
-    fn nobody_beyond_this_machine_is_let_in() {
-        let listen = Some(SocketAddr::from(([0, 0, 0, 0], 4567)));
-        assert!(Config::load(Flags { listen, ..Flags::default() }).is_err());
+    fn http_is_for_this_machine_only() {
+        let http = Some(SocketAddr::from(([0, 0, 0, 0], 4568)));
+        assert!(Config::load(Flags { http, ..Flags::default() }).is_err());
+    }
+
+    #[test]
+    fn half_a_tls_is_none() {
+        let half = Flags { tls_cert: Some("cert.pem".into()), ..Flags::default() };
+        assert_eq!(Config::load(half).unwrap_err().to_string(), "--tls-cert alone makes no TLS");
+        let none = Flags { tls_required: Some(true), ..Flags::default() };
+        assert_eq!(Config::load(none).unwrap_err().sqlstate(), "F0000");
     }
 }

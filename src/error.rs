@@ -173,6 +173,42 @@ pub enum Error {
         /// One line a dependent.
         dependents: Vec<String>,
     },
+    /// The user may not do that.
+    #[error("{message}")]
+    Privilege {
+        /// In PostgreSQL's words.
+        message: String,
+        /// What is missing.
+        detail: String,
+        /// Who can give it.
+        hint: String,
+    },
+    /// A role that owns something can't be dropped.
+    #[error("role \"{name}\" cannot be dropped because some objects depend on it")]
+    OwnsObjects {
+        /// The role.
+        name: String,
+        /// One line an object.
+        dependents: Vec<String>,
+    },
+    /// A client that may not log in as it tries to.
+    #[error("{message}")]
+    Login {
+        /// Why.
+        message: String,
+        /// The next step.
+        hint: String,
+    },
+    /// A user would be open to everybody.
+    #[error("{message}")]
+    NoPassword {
+        /// Which.
+        message: String,
+        /// Why that matters.
+        detail: String,
+        /// The next step.
+        hint: String,
+    },
     /// The object is being created, dropped or recovered.
     #[error("{object} is {doing} and cannot be altered now")]
     ObjectInUse {
@@ -342,16 +378,18 @@ impl Error {
             Self::UndefinedFunction { .. } => "42883",
             Self::DuplicateRelation { .. } => "42P07",
             Self::WrongObjectType { .. } => "42809",
-            Self::InvalidValue { .. } | Self::BackfillOrder { .. } => "22023",
+            Self::InvalidValue { .. } | Self::BackfillOrder { .. } | Self::NoPassword { .. } => "22023",
             Self::UnknownOption { .. } | Self::MissingOption { .. } => "42601",
             Self::UnknownSetting { .. } | Self::NoSuchRescale { .. } | Self::UndefinedType { .. } => "42704",
             Self::ReadOnlySetting { .. } => "55P02",
-            Self::DependentObjects { .. } => "2BP01",
+            Self::DependentObjects { .. } | Self::OwnsObjects { .. } => "2BP01",
+            Self::Privilege { .. } => "42501",
             Self::ObjectInUse { .. } => "55006",
             Self::UnsafeRescale(_) => "55000",
             Self::BarrierTimeout { .. } | Self::Canceled | Self::StatementTimeout => "57014",
             Self::InTransactionBlock { .. } => "25001",
             Self::TransactionAborted => "25P02",
+            Self::Login { .. } => "28000",
             Self::ShuttingDown => "57P01",
             Self::SourceUnreachable { .. } => "58000",
             Self::Data { sqlstate, .. }
@@ -372,7 +410,10 @@ impl Error {
     pub fn detail(&self) -> Option<String> {
         match self {
             Self::InvalidValue { allowed, .. } => Some(format!("Allowed: {allowed}.")),
-            Self::DependentObjects { dependents, .. } => Some(dependents.join("\n")),
+            Self::DependentObjects { dependents, .. } | Self::OwnsObjects { dependents, .. } => {
+                Some(dependents.join("\n"))
+            }
+            Self::Privilege { detail, .. } | Self::NoPassword { detail, .. } => Some(detail.clone()),
             Self::ObjectInUse { since, .. } => Some(format!("Since {since}.")),
             Self::UnsafeRescale(refusal) => Some(refusal.detail.clone()),
             Self::NoSuchRescale { state, .. } => state.clone(),
@@ -402,7 +443,12 @@ impl Error {
             | Self::UnsupportedView { hint, .. }
             | Self::DataDirectory { hint, .. }
             | Self::Connection { hint, .. }
+            | Self::Login { hint, .. }
             | Self::Config { hint, .. } => Some(hint.clone()),
+            Self::Privilege { hint, .. } | Self::NoPassword { hint, .. } => Some(hint.clone()),
+            Self::OwnsObjects { .. } => {
+                Some("Drop these first, or as a superuser keep the role and take its LOGIN away.".into())
+            }
             Self::Server { hint, .. } => hint.clone(),
             Self::UndefinedRelation { nearest, .. }
             | Self::UndefinedColumn { nearest, .. }

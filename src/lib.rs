@@ -20,8 +20,10 @@
 //! - A barrier's life: `engine/embedded/coordinator.rs`.
 //! - A virtual table: one file in `sql/views`. A statement of ours: [`command::ast`].
 //! - What is never shown: [`secret`].
+//! - Who may do what: [`auth::authorize`], nowhere else.
 //! - An error's message, SQLSTATE, DETAIL and HINT: [`error::Error`], nowhere else.
 
+pub mod auth;
 pub mod backfill;
 pub mod catalog;
 pub mod cli;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use tidegate::cli::{check, demo, exit_code, serve, watch};
+use tidegate::cli::{check, demo, exit_code, passwd, serve, watch};
 use tidegate::config::Flags;
 use tracing_subscriber::EnvFilter;
 
@@ -21,6 +21,8 @@ enum Command {
     Demo(demo::DemoArgs),
     /// Run the server.
     Serve(Flags),
+    /// Set a user's password, from a prompt or standard input.
+    Passwd(passwd::PasswdArgs),
     /// Tell whether a source may be rescaled now: exit code 0 safe, 1 not safe, 2 could not tell.
     Check(check::CheckArgs),
     /// Show live progress of every materialized view and split.
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         match cli.command {
             Command::Demo(args) => exit_code(demo::run(args).await),
             Command::Serve(flags) => exit_code(serve::run(flags).await),
+            Command::Passwd(args) => exit_code(passwd::run(args).await),
             Command::Check(args) => check::run(args).await,
             Command::Watch(args) => exit_code(watch::run(args).await),
         }

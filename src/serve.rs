@@ -7,10 +7,13 @@ use std::time::Duration;
 use metrics_exporter_prometheus::PrometheusHandle;
 use rusqlite::params;
 use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{info, warn};
 
+use crate::auth::passwords;
+use crate::auth::throttle::Throttle;
 use crate::catalog::{Catalog, scope};
 use crate::clock;
 use crate::command::run::Runner;
@@ -20,7 +23,7 @@ use crate::engine::embedded::{self, Embedded};
 use crate::error::{Error, Result};
 use crate::observe;
 use crate::store::check_input::Surroundings;
-use crate::store::{Context, Durability, Store};
+use crate::store::{Context, Durability, Store, users};
 use crate::wire;
 
 /// How long sessions may take to end.
@@ -63,11 +66,8 @@ pub async fn serve(
 ) -> Result<()> {
     let store = Store::open(&config.data_dir)?;
     let address = |listener: &TcpListener| listener.local_addr().map_or_else(|e| e.to_string(), |at| at.to_string());
-    info!(
-        "listening on {} (user root, database dev, loopback only: there is no authentication), HTTP on {}",
-        address(&listeners.postgres),
-        address(&listeners.http),
-    );
+    let entrance = Entrance::open(&config, &listeners, &store).await?;
+    info!("listening on {} ({}), HTTP on {}", address(&listeners.postgres), entrance.told, address(&listeners.http));
     store.set_reader_setup(Arc::new(crate::catalog::prepare_connection));
     write_settings(&store, &config).await?;
     let surroundings = surroundings(&config);
@@ -80,15 +80,24 @@ pub async fn serve(
         },
     ));
     let version = Arc::new(AtomicU64::new(0));
-    let runner = Runner::new(Arc::clone(&engine), store.clone(), Arc::clone(&surroundings), Arc::clone(&version));
+    let sessions = Arc::<wire::Registry>::default();
+    let runner = Runner::new(
+        Arc::clone(&engine),
+        store.clone(),
+        Arc::clone(&surroundings),
+        Arc::clone(&version),
+        Arc::clone(&sessions),
+        entrance.beyond_loopback,
+    );
     let server = scope::Server { available: config.worker_parallelism, barrier_interval: interval };
     let planner = wire::CatalogPlanner::new(Catalog::new(server), store.clone(), version);
     let shared = Arc::new(wire::Shared {
         commands: Arc::new(runner),
         planner: Arc::new(planner),
         settings: [("rescale_policy".to_owned(), config.rescale_policy.to_string())].into(),
+        door: entrance.door,
         max_connections: config.max_connections,
-        sessions: Arc::default(),
+        sessions,
     });
     let http: JoinHandle<std::io::Result<()>> =
         tokio::spawn(observe::serve(listeners.http, store.clone(), metrics, interval, shutdown.clone()));
@@ -100,6 +109,78 @@ pub async fn serve(
         Ok(Err(error)) => Err(Error::Internal(format!("the HTTP listener failed: {error}"))),
         Err(error) => Err(Error::Internal(format!("the HTTP task failed: {error}"))),
     }
+}
+
+/// How clients come in.
+struct Entrance {
+    door: wire::Door,
+    beyond_loopback: bool,
+    /// For whoever starts the server.
+    told: String,
+}
+
+impl Entrance {
+    /// Gives root its first password, reads the certificate, and sees to it that no user is open to everybody.
+    async fn open(config: &Config, listeners: &Listeners, store: &Store) -> Result<Self> {
+        if let Some(password) = passwords::first(config.password_file.as_deref())? {
+            passwords::set_first(store, &password).await?;
+        }
+        let address = listeners.postgres.local_addr();
+        let ip = address.map_err(|error| Error::Internal(format!("the listener has no address: {error}")))?.ip();
+        let beyond_loopback = !ip.to_canonical().is_loopback();
+        let (open, secret) = store
+            .snapshot()?
+            .with(|connection| Ok::<_, Error>((users::without_password(connection)?, users::secret(connection)?)))?;
+        if beyond_loopback && !open.is_empty() {
+            return Err(Error::Config {
+                message: format!(
+                    "--listen {ip} is beyond loopback, but these users have no password: {}",
+                    open.join(", ")
+                ),
+                hint:
+                    "Set one with `tidegate passwd`, --password-file or TIDEGATE_ROOT_PASSWORD; or listen on 127.0.0.1."
+                        .into(),
+            });
+        }
+        let tls = match &config.tls {
+            Some((cert, key)) => Some(Arc::new(wire::Tls::load(cert.clone(), key.clone())?)),
+            None => None,
+        };
+        if beyond_loopback && tls.is_none() {
+            warn!("there is no TLS: passwords are safe on the way, but what is asked and answered can be read");
+        }
+        if let Some(tls) = &tls {
+            reload_on_signal(Arc::clone(tls))?;
+        }
+        let told = match (open.is_empty(), tls.is_some()) {
+            (true, true) => "SCRAM, TLS",
+            (true, false) => "SCRAM, no TLS",
+            (false, _) => "without a password for some users: loopback only",
+        };
+        let users = store.clone();
+        let door = wire::Door {
+            find: Box::new(move |name| users.snapshot()?.with(|connection| users::find(connection, name))),
+            secret,
+            tls,
+            tls_required: config.tls_required,
+            throttle: Throttle::default(),
+        };
+        Ok(Self { door, beyond_loopback, told: format!("database dev, {told}") })
+    }
+}
+
+/// Reads the certificate again at every SIGHUP.
+fn reload_on_signal(tls: Arc<wire::Tls>) -> Result<()> {
+    let mut hangup = signal(SignalKind::hangup())
+        .map_err(|error| Error::Internal(format!("signals cannot be listened to: {error}")))?;
+    tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            if let Err(error) = tls.reload() {
+                warn!(%error, hint = error.hint(), "the TLS certificate can't be used; the old one stays");
+            }
+        }
+    });
+    Ok(())
 }
 
 /// What a dry run knows of the engine, at any moment.

@@ -15,5 +15,7 @@ SELECT r.id, r.name, 2200, CASE r.kind WHEN 'source' THEN 'f' ELSE 'm' END, COAL
   r.definition, (SELECT count(*) FROM main.columns c WHERE c.relation_id = r.id), COALESCE((SELECT j.status = 'created' FROM main.jobs j WHERE j.id = r.id), 1)
 FROM main.relations r
 UNION ALL
-SELECT id, name, schema_id, 'r', owner, definition, 2, 1
-FROM "rw_catalog.rw_internal_tables"
+SELECT f.id, '__internal_' || r.name || '_' || f.id || '_sourcebackfill_' || f.id, 2200, 'r',
+  COALESCE((SELECT u.id FROM main.users u WHERE u.name = r.owner), 10), '', 2, 1
+FROM main.fragments f JOIN main.relations r ON r.id = f.job_id
+WHERE f.kind = 'source scan'

@@ -1,4 +1,4 @@
--- information_schema.columns (oid 13295): Columns of all relations.
+-- information_schema.columns (oid 13295): Columns of the relations that the session's user may do something with.
 --
 -- table_catalog name
 -- table_schema name
@@ -61,3 +61,4 @@ SELECT 'dev' AS table_catalog, n.name AS table_schema, r.name AS table_name, c.n
   NULL AS identity_increment, NULL AS identity_maximum, NULL AS identity_minimum, 'NO' AS identity_cycle,
   'NEVER' AS is_generated, NULL AS generation_expression, 'NO' AS is_updatable
 FROM "base.columns" c JOIN "base.relations" r ON r.oid = c.relation JOIN temp.catalog_schemas n ON n.oid = r.namespace
+WHERE r.oid IN (SELECT a.oid FROM "base.accessible" a)

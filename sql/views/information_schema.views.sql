@@ -13,4 +13,4 @@
 SELECT 'dev' AS table_catalog, n.name AS table_schema, r.name AS table_name, r.definition AS view_definition,
   'NONE' AS check_option, 'NO' AS is_updatable, 'NO' AS is_insertable_into, 'NO' AS is_trigger_updatable,
   'NO' AS is_trigger_deletable, 'NO' AS is_trigger_insertable_into
-FROM "base.relations" r JOIN temp.catalog_schemas n ON n.oid = r.namespace LEFT JOIN main.users u ON u.id = r.owner WHERE r.kind = 'v'
+FROM "base.relations" r JOIN temp.catalog_schemas n ON n.oid = r.namespace WHERE r.oid IN (SELECT a.oid FROM "base.accessible" a) AND r.kind = 'v'

@@ -1,4 +1,4 @@
--- pg_catalog.pg_authid (oid 1260): Users, as roles. Passwords are not shown.
+-- pg_catalog.pg_authid (oid 1260): Users, as roles, with what checks their passwords. For superusers only.
 --
 -- oid oid
 -- rolname name
@@ -13,6 +13,6 @@
 -- rolpassword text
 -- rolvaliduntil timestamptz
 SELECT id AS oid, name AS rolname, superuser AS rolsuper, 1 AS rolinherit, superuser AS rolcreaterole,
-  superuser AS rolcreatedb, 1 AS rolcanlogin, 0 AS rolreplication, superuser AS rolbypassrls, -1 AS rolconnlimit,
-  NULL AS rolpassword, NULL AS rolvaliduntil
+  superuser AS rolcreatedb, can_login AS rolcanlogin, 0 AS rolreplication, superuser AS rolbypassrls, connection_limit AS rolconnlimit,
+  verifier AS rolpassword, valid_until AS rolvaliduntil
 FROM main.users

@@ -40,5 +40,5 @@ SELECT r.oid AS oid, r.name AS relname, r.namespace AS relnamespace, 0 AS reltyp
   r.kind = 'v' AS relhasrules, 0 AS relhastriggers, 0 AS relhassubclass, 0 AS relrowsecurity,
   0 AS relforcerowsecurity, r.populated AS relispopulated,
   CASE r.kind WHEN 'v' THEN 'n' ELSE 'd' END AS relreplident, 0 AS relispartition, 0 AS relrewrite,
-  '0' AS relfrozenxid, '0' AS relminmxid, NULL AS relacl, NULL AS reloptions, NULL AS relpartbound
+  '0' AS relfrozenxid, '0' AS relminmxid, (SELECT a.acl FROM "base.acl_text" a WHERE a.oid = r.oid) AS relacl, NULL AS reloptions, NULL AS relpartbound
 FROM "base.relations" r

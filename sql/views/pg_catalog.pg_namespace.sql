@@ -4,5 +4,5 @@
 -- nspname name
 -- nspowner oid
 -- nspacl text[]
-SELECT oid AS oid, name AS nspname, 10 AS nspowner, NULL AS nspacl
-FROM temp.catalog_schemas
+SELECT s.oid AS oid, s.name AS nspname, 10 AS nspowner, (SELECT a.acl FROM "base.schema_acl" a WHERE a.oid = s.oid) AS nspacl
+FROM temp.catalog_schemas s

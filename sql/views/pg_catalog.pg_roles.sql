@@ -14,6 +14,6 @@
 -- rolconfig text[]
 -- oid oid
 SELECT name AS rolname, superuser AS rolsuper, 1 AS rolinherit, superuser AS rolcreaterole,
-  superuser AS rolcreatedb, 1 AS rolcanlogin, 0 AS rolreplication, -1 AS rolconnlimit, '********' AS rolpassword,
-  NULL AS rolvaliduntil, superuser AS rolbypassrls, NULL AS rolconfig, id AS oid
+  superuser AS rolcreatedb, can_login AS rolcanlogin, 0 AS rolreplication, connection_limit AS rolconnlimit, '********' AS rolpassword,
+  valid_until AS rolvaliduntil, superuser AS rolbypassrls, NULL AS rolconfig, id AS oid
 FROM main.users

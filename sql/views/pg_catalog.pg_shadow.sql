@@ -1,4 +1,4 @@
--- pg_catalog.pg_shadow (oid 12005): Users. Passwords are not shown.
+-- pg_catalog.pg_shadow (oid 12005): Users, with what checks their passwords. For superusers only.
 --
 -- usename name
 -- usesysid oid
@@ -10,5 +10,5 @@
 -- valuntil timestamptz
 -- useconfig text[]
 SELECT name AS usename, id AS usesysid, superuser AS usecreatedb, superuser AS usesuper, 0 AS userepl,
-  superuser AS usebypassrls, NULL AS passwd, NULL AS valuntil, NULL AS useconfig
-FROM main.users
+  superuser AS usebypassrls, verifier AS passwd, valid_until AS valuntil, NULL AS useconfig
+FROM main.users WHERE can_login

@@ -10,5 +10,5 @@
 -- valuntil timestamptz
 -- useconfig text[]
 SELECT name AS usename, id AS usesysid, superuser AS usecreatedb, superuser AS usesuper, 0 AS userepl,
-  superuser AS usebypassrls, '********' AS passwd, NULL AS valuntil, NULL AS useconfig
-FROM main.users
+  superuser AS usebypassrls, '********' AS passwd, valid_until AS valuntil, NULL AS useconfig
+FROM main.users WHERE can_login

@@ -12,7 +12,7 @@
 -- associated_table_id int4: NULL: there are no tables with connectors.
 -- connection_id int4: NULL: there are no connections.
 -- definition text: The CREATE SOURCE statement; '[hidden]' stands for a secret.
--- acl text[]: Empty: there are no grants.
+-- acl text[]: Who may do what with it, as in PostgreSQL; A is ALTER.
 -- initialized_at timestamptz: When it was made.
 -- created_at timestamptz: When it was made.
 -- initialized_at_cluster_version text: NULL.
@@ -23,7 +23,7 @@
 SELECT s.id AS id, r.name AS name, 2200 AS schema_id, u.id AS owner, s.connector AS connector,
   (SELECT json_group_array(name) FROM (SELECT name FROM main.columns c WHERE c.relation_id = s.id ORDER BY attnum)) AS columns,
   'PLAIN' AS format, s.format_json ->> '$.encode' AS row_encode, 1 AS append_only, NULL AS associated_table_id, NULL AS connection_id,
-  r.definition AS definition, '[]' AS acl, r.created_at AS initialized_at, r.created_at AS created_at,
+  r.definition AS definition, (SELECT a.acl FROM "base.acl_text" a WHERE a.oid = s.id) AS acl, r.created_at AS initialized_at, r.created_at AS created_at,
   NULL AS initialized_at_cluster_version, NULL AS created_at_cluster_version, 1 AS is_shared,
   s.options_json AS connector_props, '{}' AS format_encode_options
 FROM main.sources s

@@ -5,5 +5,5 @@
 -- is_super bool: May do everything.
 -- create_db bool: As is_super.
 -- create_user bool: As is_super.
--- can_login bool: True.
-SELECT id, name, superuser AS is_super, superuser AS create_db, superuser AS create_user, 1 AS can_login FROM main.users
+-- can_login bool: May connect.
+SELECT id, name, superuser AS is_super, superuser AS create_db, superuser AS create_user, can_login FROM main.users

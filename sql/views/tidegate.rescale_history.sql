@@ -1,7 +1,7 @@
--- tidegate.rescale_history (oid 15106): Every decision about a rescale: committed, refused or cancelled.
+-- tidegate.rescale_history (oid 15106): Every ALTER of a source or view: committed, refused or cancelled.
 --
 -- rescale_id int8: Its id.
--- source_name text: The source.
+-- source_name text: The source or view.
 -- statement text: The statement as it was given.
 -- policy text: The rule that was checked: forwarding, all_finished or stage_aware.
 -- from_parallelism int4: Actors before.

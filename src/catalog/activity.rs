@@ -10,6 +10,9 @@ use datafusion::error::Result as DfResult;
 
 use super::scope::{Activity, Scope, Setting};
 use super::{statics, types};
+use crate::auth;
+use crate::error::Result;
+use crate::store::users;
 
 /// The rows of `pg_settings`.
 pub fn settings(scope: &Scope) -> DfResult<RecordBatch> {
@@ -35,7 +38,8 @@ pub fn settings(scope: &Scope) -> DfResult<RecordBatch> {
 
 /// The rows of `pg_stat_activity`.
 pub fn activity(scope: &Scope) -> DfResult<RecordBatch> {
-    let rows = scope.host.activity();
+    let mut rows = scope.host.activity();
+    let ids = hide_from_others(scope, &mut rows)?;
     let text = |value: fn(&Activity) -> Option<&str>| -> ArrayRef {
         Arc::new(rows.iter().map(value).collect::<StringArray>())
     };
@@ -47,7 +51,7 @@ pub fn activity(scope: &Scope) -> DfResult<RecordBatch> {
             "datid" => Arc::new(Int32Array::from(vec![1; rows.len()])),
             "datname" => text(|_| Some(super::DATABASE)),
             "pid" => Arc::new(rows.iter().map(|row| Some(row.pid)).collect::<Int32Array>()),
-            "usesysid" => Arc::new(Int32Array::from(vec![10; rows.len()])),
+            "usesysid" => Arc::new(Int32Array::from(ids.clone())),
             "usename" => text(|row| Some(&row.user)),
             "application_name" => text(|row| Some(&row.application_name)),
             "client_addr" => text(|row| row.client_addr.as_deref()),
@@ -59,6 +63,31 @@ pub fn activity(scope: &Scope) -> DfResult<RecordBatch> {
             "backend_type" => text(|_| Some("client backend")),
             _ => return None,
         })
+    })
+}
+
+/// Only superusers and operators see what others do, as in PostgreSQL. Gives the users' ids.
+fn hide_from_others(scope: &Scope, rows: &mut [Activity]) -> Result<Vec<Option<i32>>> {
+    scope.read(|connection| {
+        let user = users::find(connection, &scope.user)?;
+        let sees_all = match &user {
+            Some(user) => user.superuser || auth::is_member(connection, user.id, users::OPERATOR)?,
+            None => false,
+        };
+        let mut ids = Vec::with_capacity(rows.len());
+        for row in rows {
+            ids.push(users::find(connection, &row.user)?.map(|user| user.id));
+            if !sees_all && row.user != scope.user {
+                *row = Activity {
+                    pid: row.pid,
+                    user: std::mem::take(&mut row.user),
+                    application_name: std::mem::take(&mut row.application_name),
+                    query: "<insufficient privilege>".into(),
+                    ..Activity::default()
+                };
+            }
+        }
+        Ok(ids)
     })
 }
 

@@ -3,7 +3,8 @@
 
 use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, params};
-use std::sync::LazyLock;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use super::view::{Column, VIEWS};
 use super::{SCHEMAS, statics, types};
@@ -35,6 +36,7 @@ fn functions(connection: &Connection) -> rusqlite::Result<()> {
     let pure = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
     connection.create_scalar_function("now_micros", 0, FunctionFlags::SQLITE_UTF8, |_| Ok(now_micros()))?;
     connection.create_scalar_function("started_at_micros", 0, pure, |_| Ok(*STARTED_AT))?;
+    session_user(connection)?;
     connection.create_scalar_function("server_version", 0, pure, |_| Ok(env!("CARGO_PKG_VERSION")))?;
     connection.create_scalar_function("state_name", 1, pure, |call| {
         Ok(state(call.get(0)?).map(|state| match state.state {
@@ -67,6 +69,20 @@ fn functions(connection: &Connection) -> rusqlite::Result<()> {
     connection.create_scalar_function("split_work", 2, pure, |call| {
         let (text, start) = (call.get::<Option<String>>(0)?, call.get::<Option<i64>>(1)?.map(Offset));
         Ok(state(text).and_then(|state| progress::work(start, &state)))
+    })
+}
+
+/// Whose query the connection runs: `session_user_id()`, as `set_session_user_id(id)` has set it last. A connection
+/// serves one snapshot at a time, so one session.
+fn session_user(connection: &Connection) -> rusqlite::Result<()> {
+    let user = Arc::new(AtomicI64::new(0));
+    let told = Arc::clone(&user);
+    // Not deterministic: SQLite would take its value for a constant of the connection.
+    let flags = FunctionFlags::SQLITE_UTF8;
+    connection.create_scalar_function("session_user_id", 0, flags, move |_| Ok(told.load(Ordering::Relaxed)))?;
+    connection.create_scalar_function("set_session_user_id", 1, flags, move |call| {
+        user.store(call.get::<Option<i64>>(0)?.unwrap_or_default(), Ordering::Relaxed);
+        Ok(1)
     })
 }
 

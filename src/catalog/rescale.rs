@@ -15,11 +15,13 @@ use super::computed::Computed;
 use super::functions::{Call, Definition, Value, stable};
 use super::scope::Scope;
 use super::view::{self, View};
+use crate::auth::{Action, Object, authorize};
 use crate::backfill::check::{Decision, Policy, Report, check};
 use crate::backfill::target::Target;
 use crate::clock::now_micros;
 use crate::error::{Error, Result};
 use crate::store::check_input::{Surroundings, check_input};
+use crate::store::relations;
 
 /// The columns of `check_rescale`.
 pub static CHECK_RESCALE: LazyLock<View> = LazyLock::new(|| {
@@ -40,6 +42,14 @@ pub const FUNCTIONS: &[Definition] = &[stable("can_rescale", 2..=2, "bool", |cal
 /// Runs the check on the query's snapshot, under the session's policy.
 fn report(scope: &Scope, source: &str, target: &str) -> Result<Report> {
     let target = Target::parse(target).map_err(|message| Error::Data { sqlstate: "22023", message })?;
+    scope.read(|connection| match relations::find(connection, source)? {
+        Some(found) => {
+            let object = Object::Relation { oid: found.id.into(), kind: found.kind.as_str(), name: source };
+            authorize(connection, &scope.user, Action::Inspect, object)
+        }
+        // The check says that there is none.
+        None => Ok(()),
+    })?;
     let policy = match scope.host.setting("rescale_policy") {
         None => Policy::default(),
         Some(value) => value.parse().map_err(|allowed| Error::InvalidValue {

@@ -136,8 +136,18 @@ impl Scope {
         self.statement_at.load(Ordering::Relaxed)
     }
 
-    /// Replaces the snapshot that scans and functions read from now on.
+    /// Replaces the snapshot that scans and functions read from now on. Views that depend on who asks learn it here.
     pub fn set_snapshot(&self, snapshot: Option<Arc<Snapshot>>) {
+        if let Some(snapshot) = &snapshot {
+            let told = snapshot.with(|connection| {
+                let sql = "SELECT set_session_user_id((SELECT id FROM main.users WHERE name = ?1))";
+                connection.prepare_cached(sql)?.query_row([&self.user], |_| Ok(()))
+            });
+            if let Err(error) = told {
+                // Then it is nobody's: what depends on it shows less.
+                tracing::error!(%error, "a snapshot doesn't know whose it is");
+            }
+        }
         *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = snapshot;
         self.statement_at.store(now_micros(), Ordering::Relaxed);
     }

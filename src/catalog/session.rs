@@ -36,6 +36,7 @@ use super::scope::{Host, Scope, ScopeExtension, Server};
 use super::table::SqliteTable;
 use super::view::VIEWS;
 use super::{DATABASE, SCHEMAS, rewrite, statics, store_error, types};
+use crate::auth;
 use crate::error::{Error, Result, nearest};
 use crate::store::Snapshot;
 use crate::store::view_rows;
@@ -282,6 +283,25 @@ impl Session {
         })
     }
 
+    /// Lets the user read a relation that exists.
+    fn authorize(&self, schema: &str, name: &str) -> Result<()> {
+        self.scope.read(|connection| {
+            let oid: Option<i64> = connection
+                .prepare_cached(
+                    "SELECT r.oid FROM \"base.relations\" r JOIN temp.catalog_schemas s ON s.oid = r.namespace
+                     WHERE s.name = ?1 AND r.name = ?2",
+                )
+                .and_then(|mut statement| statement.query_row([schema, name], |row| row.get(0)).optional())
+                .map_err(|source| store_error("look up a relation", source))?;
+            let kind =
+                if schema == "public" && !name.starts_with("__internal_") { "materialized view" } else { "table" };
+            let shown = if schema == "public" { name.to_owned() } else { format!("{schema}.{name}") };
+            let oid = oid.ok_or_else(|| Error::Internal(format!("{shown} has no oid")))?;
+            let object = auth::Object::Relation { oid, kind, name: &shown };
+            auth::authorize(connection, &self.scope.user, auth::Action::Select, object)
+        })
+    }
+
     fn undefined(&self, name: &TableReference) -> Error {
         let users: Vec<String> = self
             .scope
@@ -399,6 +419,7 @@ impl ContextProvider for Planner<'_> {
         };
         for schema in &path {
             if let Some(table) = self.session.table(schema, name.table(), self.hidden)? {
+                self.session.authorize(schema, name.table())?;
                 return Ok(provider_as_source(table));
             }
         }
@@ -417,6 +438,10 @@ impl ContextProvider for Planner<'_> {
     }
 
     fn get_table_function_source(&self, name: &str, args: Vec<Expr>) -> DfResult<Arc<dyn TableSource>> {
+        if name == "internal_source_backfill_progress" {
+            // The same rows, of all views.
+            self.session.authorize("tidegate", "split_backfill_progress")?;
+        }
         super::table_functions::call(&self.session.state, name, args).map(provider_as_source)
     }
 

@@ -3,8 +3,9 @@
 use futures::{StreamExt as _, stream};
 use tokio::sync::mpsc;
 use tokio_postgres::error::DbError;
-use tokio_postgres::{AsyncMessage, Client, NoTls};
+use tokio_postgres::{AsyncMessage, Client};
 
+use super::secure::Wanted;
 use crate::error::{Error, Result};
 
 /// The server that a command asks when it isn't told another.
@@ -13,7 +14,7 @@ pub const DEFAULT_URL: &str = "postgres://root@127.0.0.1:4567/dev";
 /// What a server tells beside its results.
 pub type Notices = mpsc::UnboundedReceiver<DbError>;
 
-/// Connects, with an `application_name` that the history shows.
+/// Connects, as the URL says and with the password in it, or in PGPASSWORD, and with an `application_name` that the history shows.
 ///
 /// # Errors
 /// [`Error::Connection`] when the URL is wrong or nobody answers there.
@@ -22,9 +23,19 @@ pub async fn connect(url: &str, application_name: &str) -> Result<(Client, Notic
         message: format!("cannot connect to {}: {}", without_password(url), with_causes(&error)),
         hint: "Is `tidegate serve` running there? Another address goes with --url.".into(),
     };
-    let mut config: tokio_postgres::Config = url.parse().map_err(failed)?;
-    config.application_name(application_name);
-    let (client, mut connection) = config.connect(NoTls).await.map_err(failed)?;
+    let wanted = Wanted::of(url)?;
+    let mut config: tokio_postgres::Config = wanted.url.parse().map_err(failed)?;
+    config.application_name(application_name).ssl_mode(wanted.mode);
+    if config.get_password().is_none()
+        && let Ok(password) = std::env::var("PGPASSWORD")
+    {
+        config.password(password);
+    }
+    let (client, mut connection) =
+        config.connect(wanted.connector()?).await.map_err(|error| match error.as_db_error() {
+            Some(_) => self::failed(error),
+            None => failed(error),
+        })?;
     let (notices, told) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         let mut messages = stream::poll_fn(move |context| connection.poll_message(context));

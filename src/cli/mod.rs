@@ -2,7 +2,10 @@
 
 pub mod check;
 mod client;
+pub mod connector;
 pub mod demo;
+pub mod passwd;
+mod secure;
 pub mod serve;
 pub mod watch;
 

@@ -4,10 +4,13 @@
 //! Nothing here has been looked up: whether a source exists, or an option's value fits its connector, is the business
 //! of whoever runs the statement.
 
+mod roles;
+
 use std::fmt;
 
 use datafusion::sql::sqlparser::ast as sql;
 
+pub use self::roles::{GrantObject, Privilege, RoleCommand, RoleName, RoleOptions, Secret};
 use super::Parsed;
 use crate::backfill::target::Target;
 use crate::store::format::MessageFormat;
@@ -56,6 +59,8 @@ pub enum Command {
     Recover,
     /// `SHOW` of something that is not a setting.
     Show(Show),
+    /// A statement on users, roles and what they may do.
+    Role(RoleCommand),
 }
 
 /// `CREATE SOURCE [IF NOT EXISTS] name (columns) [INCLUDE part [AS column]]... WITH (options) FORMAT PLAIN ENCODE encode`

@@ -30,6 +30,11 @@ pub const ROWS: &str = "tidegate_view_rows_total";
 /// Recoveries from the last checkpoint.
 pub const RECOVERIES: &str = "tidegate_recoveries_total";
 
+/// Logins that failed.
+pub const LOGINS_FAILED: &str = "tidegate_logins_failed_total";
+/// Logins that had to wait, since too many from their address had failed.
+pub const LOGINS_DELAYED: &str = "tidegate_logins_delayed_total";
+
 /// A checkpoint older than this many barrier intervals (and five seconds more) is not healthy.
 const STALE_INTERVALS: i64 = 5;
 
@@ -51,6 +56,8 @@ pub fn install_metrics() -> Result<PrometheusHandle> {
     describe_histogram!(CHECKPOINT_SECONDS, "Seconds from a barrier to its commit.");
     describe_counter!(ROWS, "Rows that the materialized views took in.");
     describe_counter!(RECOVERIES, "Recoveries from the last checkpoint.");
+    describe_counter!(LOGINS_FAILED, "Logins that failed.");
+    describe_counter!(LOGINS_DELAYED, "Logins that had to wait, since too many from their address had failed.");
     describe_gauge!("tidegate_epoch", "The last committed checkpoint.");
     describe_gauge!("tidegate_checkpoint_age_seconds", "Seconds since the last checkpoint.");
     describe_gauge!("tidegate_splits", "Splits of all materialized views, by state.");

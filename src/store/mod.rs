@@ -21,6 +21,7 @@ pub mod relations;
 pub mod rescales;
 pub mod running;
 mod snapshot;
+pub mod users;
 pub mod view_rows;
 pub mod violations;
 mod writer;
@@ -55,6 +56,7 @@ const STEPS: &[M<'static>] = &[
     M::up(include_str!("../../sql/migrations/0001_initial.sql")),
     M::up(include_str!("../../sql/migrations/0002_kafka.sql")),
     M::up(include_str!("../../sql/migrations/0003_split_memory_and_gaps.sql")),
+    M::up(include_str!("../../sql/migrations/0004_users.sql")),
 ];
 const MIGRATIONS: Migrations<'static> = Migrations::from_slice(STEPS);
 

@@ -238,7 +238,11 @@ pub fn views_of(connection: &Connection, source: SourceId) -> Result<Vec<String>
         .context("listing the views of a source")
 }
 
-fn next_oid(tx: &Connection) -> Result<i32> {
+/// Takes the next oid, of a relation, fragment or role.
+///
+/// # Errors
+/// [`Error::Store`].
+pub fn next_oid(tx: &Connection) -> Result<i32> {
     tx.query_row("UPDATE meta SET next_oid = next_oid + 1 RETURNING next_oid - 1", [], |row| row.get(0))
         .context("taking an object id")
 }

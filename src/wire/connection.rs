@@ -1,5 +1,7 @@
 //! One connection, message by message.
 
+use std::sync::Arc;
+
 use bytes::BytesMut;
 use futures::{SinkExt as _, StreamExt as _};
 use pgwire::error::PgWireError;
@@ -7,10 +9,13 @@ use pgwire::messages::response::{ErrorResponse, NoticeResponse, ReadyForQuery};
 use pgwire::messages::startup::ParameterStatus;
 use pgwire::messages::{PgWireBackendMessage as Backend, PgWireFrontendMessage as Frontend};
 use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
 use tokio_util::codec::Framed;
+use tokio_util::either::Either;
 
 use super::codec::Codec;
 use super::session::Session;
+use super::tls::{self, Tls};
 use super::transaction::Status;
 use super::{errors, extended, simple};
 use crate::command;
@@ -18,8 +23,13 @@ use crate::error::{Error, Result};
 
 /// The socket, with what is still to be sent.
 pub(super) struct Link {
-    framed: Framed<TcpStream, Codec>,
+    framed: Framed<Stream, Codec>,
+    /// The hash of the server's certificate, over TLS.
+    end_point: Option<Arc<[u8]>>,
 }
+
+/// Bytes in the clear, or over TLS.
+type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 
 /// Why a message's answer broke off.
 #[derive(Debug)]
@@ -44,7 +54,45 @@ impl From<PgWireError> for Failure {
 
 impl Link {
     pub fn new(socket: TcpStream) -> Self {
-        Self { framed: Framed::new(socket, Codec::default()) }
+        Self { framed: Framed::new(Either::Left(socket), Codec::default()), end_point: None }
+    }
+
+    fn socket(&self) -> &TcpStream {
+        match self.framed.get_ref() {
+            Either::Left(socket) => socket,
+            Either::Right(stream) => stream.get_ref().0,
+        }
+    }
+
+    /// Whether the client begins with TLS rather than with a packet of PostgreSQL. Waits for its first byte.
+    pub async fn starts_with_tls(&self) -> std::io::Result<bool> {
+        let mut first = [0; 1];
+        // The type of a record that holds a handshake; a packet's length would be 370 MB.
+        Ok(self.socket().peek(&mut first).await? == 1 && first[0] == 0x16)
+    }
+
+    /// The same connection, over TLS from here on. `direct`: the client began with it, and has to name our protocol.
+    pub async fn secure(self, tls: &Tls, direct: bool) -> std::io::Result<Self> {
+        let refused = |what: &str| Err(std::io::Error::new(std::io::ErrorKind::InvalidData, what));
+        let parts = self.framed.into_parts();
+        // Somebody in between could have put it there, to be taken for what came over TLS.
+        if !parts.read_buf.is_empty() {
+            return refused("unencrypted data came behind a request for encryption");
+        }
+        let Either::Left(socket) = parts.io else { return refused("TLS within TLS") };
+        let (stream, end_point) = tls.accept(socket).await?;
+        if direct && stream.get_ref().1.alpn_protocol() != Some(tls::ALPN) {
+            return refused("a client that begins with TLS has to offer the protocol \"postgresql\"");
+        }
+        let mut link =
+            Self { framed: Framed::new(Either::Right(Box::new(stream)), Codec::default()), end_point: Some(end_point) };
+        link.codec().expect_startup();
+        Ok(link)
+    }
+
+    /// The hash of the server's certificate; None without TLS.
+    pub fn end_point(&self) -> Option<Arc<[u8]>> {
+        self.end_point.clone()
     }
 
     pub fn codec(&mut self) -> &mut Codec {
@@ -53,7 +101,7 @@ impl Link {
 
     /// The client's address.
     pub fn peer(&self) -> Result<std::net::SocketAddr> {
-        self.framed.get_ref().peer_addr().map_err(|error| Error::Internal(format!("a client has no address: {error}")))
+        self.socket().peer_addr().map_err(|error| Error::Internal(format!("a client has no address: {error}")))
     }
 
     /// The next message; None at the end of the connection.

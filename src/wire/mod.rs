@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! server      accepts connections, up to a limit, and ends them at shutdown
-//! └ startup       encryption (refused), protocol version, user, database, settings; cancel requests
+//! └ startup       encryption, protocol version, user, database, settings; cancel requests
+//!   ├ login           who it is: SCRAM
 //!   └ connection      one message after the other; what an error does to those that follow
 //!     ├ simple            a text with any number of statements
 //!     └ extended          Parse, Bind, Describe, Execute, Close
@@ -26,6 +27,7 @@ mod encode;
 pub mod errors;
 mod exec;
 mod extended;
+mod login;
 mod params;
 mod prepared;
 mod registry;
@@ -38,6 +40,7 @@ mod simple;
 mod startup;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod transaction;
 
 use std::collections::BTreeMap;
@@ -55,17 +58,17 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::catalog::CatalogPlanner;
 pub use self::encode::PG_TYPE_KEY;
+pub use self::login::Door;
 pub use self::registry::{Activity, Registry, State};
 pub use self::server::{Server, serve};
 pub use self::setting_table::SERVER_VERSION;
 pub use self::settings::SettingsView;
+pub use self::tls::{Tls, end_point};
 use crate::command::ast::Command;
 use crate::error::Result;
 
 /// The one database.
 pub const DATABASE: &str = "dev";
-/// The one user.
-pub const USER: &str = "root";
 
 /// What all sessions share.
 pub struct Shared {
@@ -75,6 +78,8 @@ pub struct Shared {
     pub planner: Arc<dyn Planner>,
     /// The server's own values of settings, by name; the rest have their defaults.
     pub settings: BTreeMap<String, String>,
+    /// Who may come in.
+    pub door: Door,
     /// How many sessions there may be at once.
     pub max_connections: usize,
     /// The sessions that there are.

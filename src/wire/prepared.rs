@@ -17,7 +17,7 @@ use super::rows::Tag;
 use super::session::Session;
 use super::{errors, params};
 use crate::command::Parsed;
-use crate::command::ast::{AlterAction, Command, ObjectKind, Session as Own, Statement};
+use crate::command::ast::{AlterAction, Command, ObjectKind, RoleCommand, Session as Own, Statement};
 use crate::error::{Error, Result};
 
 /// A prepared statement.
@@ -334,5 +334,17 @@ pub(super) const fn command_name(command: &Command) -> &'static str {
         Command::Flush => "FLUSH",
         Command::Recover => "RECOVER",
         Command::Show(_) => "SHOW",
+        Command::Role(role) => match role {
+            RoleCommand::Create { .. } => "CREATE ROLE",
+            RoleCommand::Alter { .. } | RoleCommand::Rename { .. } => "ALTER ROLE",
+            RoleCommand::Drop { .. } => "DROP ROLE",
+            RoleCommand::Privileges { revoke, .. } | RoleCommand::Membership { revoke, .. } => {
+                if *revoke {
+                    "REVOKE"
+                } else {
+                    "GRANT"
+                }
+            }
+        },
     }
 }

@@ -193,10 +193,18 @@ impl Registry {
 
     /// Ends a session (`pg_terminate_backend`). False if there is none of that number.
     pub fn terminate(&self, pid: i32) -> bool {
-        self.with(pid, |entry| {
-            entry.terminated.cancel();
-            entry.interrupt(Reason::Terminated);
-        })
+        self.with(pid, Entry::terminate)
+    }
+
+    /// How many sessions a user has.
+    pub fn count(&self, user: &str) -> usize {
+        lock(&self.sessions).values().filter(|entry| entry.user == user).count()
+    }
+
+    /// Ends all sessions of a user.
+    pub fn terminate_user(&self, user: &str) {
+        let entries: Vec<Arc<Entry>> = lock(&self.sessions).values().cloned().collect();
+        entries.iter().filter(|entry| entry.user == user).for_each(|entry| entry.terminate());
     }
 
     /// A cancel request: the secret must be right.
@@ -295,6 +303,11 @@ impl Entered {
 }
 
 impl Entry {
+    fn terminate(&self) {
+        self.terminated.cancel();
+        self.interrupt(Reason::Terminated);
+    }
+
     fn interrupt(&self, reason: Reason) {
         let running = lock(&self.running);
         if running.state == State::Active {

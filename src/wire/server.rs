@@ -99,9 +99,8 @@ async fn open(
     if let Err(error) = socket.set_nodelay(true) {
         tracing::debug!(%address, %error, "can't set TCP_NODELAY");
     }
-    let mut link = Link::new(socket);
-    let mut session = match startup::run(&mut link, &shared, &shutdown).await {
-        Ok(Some(session)) => session,
+    let (mut link, mut session) = match startup::run(Link::new(socket), &shared, &shutdown).await {
+        Ok(Some(opened)) => opened,
         Ok(None) => return,
         Err(error) => {
             tracing::debug!(%address, %error, "the connection broke at startup");

@@ -213,6 +213,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     internal("lc_messages", "C", "Language of messages."),
     internal("max_identifier_length", "63", "Longest name, in bytes."),
     internal("max_index_keys", "32", "Most columns of an index."),
+    internal("password_encryption", "scram-sha-256", "How passwords are hashed."),
     reported(internal("server_encoding", "UTF8", "Character set of all text.")),
     reported(internal("server_version", SERVER_VERSION, "The version of PostgreSQL that Tidegate speaks like.")),
     internal("server_version_num", "150000", "The same as a number."),

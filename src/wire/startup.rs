@@ -15,35 +15,35 @@ use tokio_util::sync::CancellationToken;
 use super::connection::Link;
 use super::session::Session;
 use super::settings::Settings;
-use super::{DATABASE, SessionInfo, SettingsView, Shared, USER};
+use super::{DATABASE, SessionInfo, SettingsView, Shared, login};
 use crate::error::{Error, Result};
+use crate::store::users::User;
 
 /// How long a client may take to say who it is.
 const STARTUP_LIMIT: Duration = Duration::from_secs(60);
 
 /// Makes a session of a fresh connection. None when it is to be closed.
 pub(super) async fn run(
-    link: &mut Link,
+    link: Link,
     shared: &Arc<Shared>,
     shutdown: &CancellationToken,
-) -> Result<Option<Session>, PgWireError> {
-    let startup = tokio::select! {
+) -> Result<Option<(Link, Session)>, PgWireError> {
+    let came_in = tokio::select! {
         biased;
         () = shutdown.cancelled() => return Ok(None),
-        startup = tokio::time::timeout(STARTUP_LIMIT, negotiate(link, shared)) => match startup {
-            Ok(startup) => startup?,
+        came_in = tokio::time::timeout(STARTUP_LIMIT, come_in(link, shared)) => match came_in {
+            Ok(came_in) => came_in?,
             Err(_) => return Ok(None),
         },
     };
-    let Some(startup) = startup else { return Ok(None) };
-    let version = version(link, &startup).await?;
-    let result = open(link, shared, shutdown, &startup, version);
+    let Some(CameIn { mut link, startup, version, user }) = came_in else { return Ok(None) };
+    let result = open(&mut link, shared, shutdown, &startup, version, &user);
     match result {
         Ok(session) => {
             let reported: Vec<_> = session.settings.read(|settings| settings.reported().collect());
             let key = BackendKeyData::new(session.pid(), session.entry.secret.clone());
-            greet(link, reported, key).await?;
-            Ok(Some(session))
+            greet(&mut link, reported, key).await?;
+            Ok(Some((link, session)))
         }
         Err(error) => {
             link.fatal(&error).await?;
@@ -52,8 +52,54 @@ pub(super) async fn run(
     }
 }
 
+/// A client that has proven who it is.
+struct CameIn {
+    link: Link,
+    startup: Startup,
+    version: ProtocolVersion,
+    user: User,
+}
+
+/// Up to the proof of the user. None if the connection is to be closed.
+async fn come_in(link: Link, shared: &Shared) -> Result<Option<CameIn>, PgWireError> {
+    let Some((mut link, startup)) = negotiate(link, shared).await? else { return Ok(None) };
+    let version = version(&mut link, &startup).await?;
+    let proven = match user_of(&startup, shared, &link) {
+        Ok(name) => {
+            link.codec().expect_messages(version);
+            login::prove(&mut link, &shared.door, name).await?
+        }
+        Err(error) => Err(error),
+    };
+    match proven {
+        Ok(user) => Ok(user.map(|user| CameIn { link, startup, version, user })),
+        Err(error) => {
+            link.fatal(&error).await?;
+            Ok(None)
+        }
+    }
+}
+
+/// The user that a client names, if it may go on.
+fn user_of<'a>(startup: &'a Startup, shared: &Shared, link: &Link) -> Result<&'a str> {
+    if shared.door.tls_required && link.end_point().is_none() {
+        return Err(Error::Login {
+            message: "this server takes connections over TLS only".into(),
+            hint: "Connect with sslmode=require, or better sslmode=verify-full.".into(),
+        });
+    }
+    startup.parameters.get("user").map(String::as_str).ok_or_else(|| Error::Session {
+        sqlstate: "28000",
+        message: "no PostgreSQL user name specified in startup packet".into(),
+    })
+}
+
 /// Up to the startup packet. None if there will be none.
-async fn negotiate(link: &mut Link, shared: &Shared) -> Result<Option<Startup>, PgWireError> {
+async fn negotiate(mut link: Link, shared: &Shared) -> Result<Option<(Link, Startup)>, PgWireError> {
+    if link.starts_with_tls().await? {
+        let Some(tls) = &shared.door.tls else { return Ok(None) };
+        link = link.secure(tls, true).await?;
+    }
     loop {
         let message = match link.next().await {
             None => return Ok(None),
@@ -70,10 +116,16 @@ async fn negotiate(link: &mut Link, shared: &Shared) -> Result<Option<Startup>, 
             }
         };
         match message {
-            Frontend::SslNegotiation(Negotiation::PostgresSsl(_)) => {
-                link.send(Backend::SslResponse(SslResponse::Refuse)).await?;
-                link.codec().expect_negotiation();
-            }
+            Frontend::SslNegotiation(Negotiation::PostgresSsl(_)) => match &shared.door.tls {
+                Some(tls) => {
+                    link.send(Backend::SslResponse(SslResponse::Accept)).await?;
+                    link = link.secure(tls, false).await?;
+                }
+                None => {
+                    link.send(Backend::SslResponse(SslResponse::Refuse)).await?;
+                    link.codec().expect_negotiation();
+                }
+            },
             Frontend::SslNegotiation(Negotiation::PostgresGss(_)) => {
                 link.send(Backend::GssEncResponse(GssEncResponse::Refuse)).await?;
                 link.codec().expect_negotiation();
@@ -83,7 +135,7 @@ async fn negotiate(link: &mut Link, shared: &Shared) -> Result<Option<Startup>, 
                 shared.sessions.cancel_with(request.pid, &request.secret_key);
                 return Ok(None);
             }
-            Frontend::Startup(startup) => return Ok(Some(startup)),
+            Frontend::Startup(startup) => return Ok(Some((link, startup))),
             _ => return Ok(None),
         }
     }
@@ -107,11 +159,10 @@ fn open(
     shutdown: &CancellationToken,
     startup: &Startup,
     version: ProtocolVersion,
+    user: &User,
 ) -> Result<Session> {
     let refused = |sqlstate, message: String| Err(Error::Session { sqlstate, message });
-    let Some(user) = startup.parameters.get("user") else {
-        return refused("28000", "no PostgreSQL user name specified in startup packet".into());
-    };
+    let (name, superuser) = (user.name.as_str(), user.superuser);
     if startup
         .parameters
         .get("replication")
@@ -119,33 +170,34 @@ fn open(
     {
         return refused("0A000", "replication connections are not supported".into());
     }
-    if user != USER {
-        return refused("28000", format!("role \"{user}\" does not exist"));
-    }
-    let database = startup.parameters.get("database").filter(|name| !name.is_empty()).unwrap_or(user);
+    let database = startup.parameters.get("database").filter(|name| !name.is_empty()).map_or(name, String::as_str);
     if database != DATABASE {
         return refused("3D000", format!("database \"{database}\" does not exist"));
     }
-    let settings = SettingsView::new(settings(shared, startup, user)?);
-    let entry = shared.sessions.enter(version, user, link.peer()?, settings.clone(), shutdown, shared.max_connections);
+    let settings = SettingsView::new(settings(shared, startup, name, superuser)?);
+    let entry = shared.sessions.enter(version, name, link.peer()?, settings.clone(), shutdown, shared.max_connections);
     let Some(entry) = entry else {
         return refused("53300", "sorry, too many clients already".into());
     };
-    link.codec().expect_messages(version);
+    let limit = usize::try_from(user.connection_limit).ok().filter(|_| !superuser);
+    if limit.is_some_and(|limit| shared.sessions.count(name) > limit) {
+        return refused("53300", format!("too many connections for role \"{name}\""));
+    }
     let info = SessionInfo {
-        user: user.clone(),
+        user: name.to_owned(),
         pid: entry.pid,
         settings: settings.clone(),
         sessions: Arc::clone(&shared.sessions),
     };
     let plans = shared.planner.session(info);
-    Ok(Session::new(shared, entry, user, settings, plans))
+    Ok(Session::new(shared, entry, name, settings, plans))
 }
 
 /// The session's settings: whatever the packet holds that has no meaning of its own.
-fn settings(shared: &Shared, startup: &Startup, user: &str) -> Result<Settings> {
+fn settings(shared: &Shared, startup: &Startup, user: &str, superuser: bool) -> Result<Settings> {
     let mut settings = Settings::new(&shared.settings)?;
     settings.set_by_server("session_authorization", user);
+    settings.set_by_server("is_superuser", if superuser { "on" } else { "off" });
     if let Some(options) = startup.parameters.get("options") {
         for (name, value) in parse_options(options)? {
             settings.set_at_connect(&name, &value)?;

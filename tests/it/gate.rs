@@ -113,7 +113,12 @@ async fn a_deferred_rescale_survives_a_kill_and_commits_once_it_is_safe() {
     assert_eq!(session.value(pending).await, "1");
     assert_eq!(session.value("SELECT parallelism FROM rw_catalog.rw_fragments WHERE table_id = (SELECT id FROM rw_catalog.rw_sources)").await, "2");
     session.run("ALTER MATERIALIZED VIEW mv SET backfill_rate_limit = DEFAULT").await;
-    session.wait_for("SELECT count(*) FROM tidegate.rescale_history WHERE decision = 'committed'", "1").await;
+    session
+        .wait_for(
+            "SELECT count(*) FROM tidegate.rescale_history WHERE decision = 'committed' AND to_parallelism = 4",
+            "1",
+        )
+        .await;
     session.wait_for("SELECT count(*) FROM mv", "4000").await;
     assert_eq!(session.value("SELECT count(DISTINCT actor_id) FROM tidegate.split_assignments").await, "4");
     assert_eq!(session.value("SELECT count(DISTINCT id) FROM mv").await, "4000");

@@ -7,6 +7,7 @@
     reason = "a test that can't go on should say so"
 )]
 
+mod auth;
 mod exactly_once;
 mod files;
 mod gate;

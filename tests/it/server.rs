@@ -62,10 +62,15 @@ impl Server {
         (self.child, self.address, self.http) = spawn(&self.data_dir, &self.flags);
     }
 
+    /// Sends the process a signal.
+    pub fn signal(&self, name: &str) {
+        let status = Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
+        assert!(status.success());
+    }
+
     /// Asks the process to end, as an operator would, and waits for it.
     pub fn terminate(&mut self) -> ExitStatus {
-        let status = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
-        assert!(status.success());
+        self.signal("-TERM");
         let since = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -114,7 +119,8 @@ fn spawn(data_dir: &Path, flags: &[String]) -> (Child, SocketAddr, SocketAddr) {
         .arg("serve")
         .arg("--data-dir")
         .arg(data_dir)
-        .args(["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"])
+        .args(["--http", "127.0.0.1:0"])
+        .args(if flags.iter().any(|flag| flag == "--listen") { &[][..] } else { &["--listen", "127.0.0.1:0"] })
         .args(if flags.iter().any(|flag| flag == "--barrier-interval-ms") {
             &[][..]
         } else {

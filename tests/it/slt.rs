@@ -1,9 +1,10 @@
 //! The readable specification: each file of `tests/slt/` is run over real connections to a server of its own, once in
 //! the simple and once in the extended protocol.
 //!
-//! The files are [sqllogictest](https://crates.io/crates/sqllogictest) scripts. Three things are ours:
+//! The files are [sqllogictest](https://crates.io/crates/sqllogictest) scripts. Four things are ours:
 //! - an error reads as psql shows it with `\set VERBOSITY verbose`: `ERROR:  code: message`, then `DETAIL:` and `HINT:`;
 //! - a statement without a result that gives notices is a `query` whose rows are the lines of the notices;
+//! - `\connect name [password]` is a statement, as in psql: what follows is on a connection of that user;
 //! - `$__DIR__` (after `control substitution on`) is a directory with the files of `examples/flights` in `flights/`.
 //!
 //! `TIDEGATE_SLT_UPDATE=1 cargo test --test it slt` writes what the server answers into the files, for `git diff`.
@@ -44,7 +45,7 @@ macro_rules! specification {
     };
 }
 
-specification!(catalog errors kafka_statements progress rate_limits rescale session sources views);
+specification!(catalog errors kafka_statements progress rate_limits rescale session sources users_and_grants views);
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slt")
@@ -92,6 +93,8 @@ enum Protocol {
 struct Connection {
     client: Client,
     notices: Arc<Mutex<Vec<DbError>>>,
+    /// With user root in it.
+    url: String,
     dir: String,
     protocol: Protocol,
 }
@@ -109,7 +112,7 @@ impl Connection {
                 }
             }
         });
-        Ok(Self { client, notices, dir, protocol })
+        Ok(Self { client, notices, url, dir, protocol })
     }
 
     /// The rows of a statement, or `None` and a count where it has no columns.
@@ -163,6 +166,12 @@ impl AsyncDB for Connection {
     type ColumnType = DefaultColumnType;
 
     async fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, Failure> {
+        if let Some(user) = sql.strip_prefix("\\connect ") {
+            let user = user.trim().replace(' ', ":");
+            let url = self.url.replacen("root@", &format!("{user}@"), 1);
+            *self = Self { url: self.url.clone(), ..Self::open(url, self.dir.clone(), self.protocol).await? };
+            return Ok(DBOutput::StatementComplete(0));
+        }
         let result = self.rows(sql).await;
         let notices = std::mem::take(&mut *self.notices.lock().unwrap());
         let (table, count) = result.map_err(|error| failure(&error, &self.dir))?;

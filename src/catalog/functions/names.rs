@@ -207,6 +207,24 @@ fn schema_by_name(call: &Call<'_>, name: &str) -> Result<Option<i64>> {
     oid_of(call, "SELECT CAST(oid AS TEXT) FROM temp.catalog_schemas WHERE name = ?1", name)
 }
 
+/// The oid of the relation that an argument names, or is the oid of; NULL for an oid that nothing has.
+pub fn relation_oid(call: &Call<'_>, index: usize) -> Result<Option<i64>> {
+    if let Some(oid) = call.integer(index) {
+        return Ok(relation_name(call.scope, oid)?.map(|_| oid));
+    }
+    let name = call.text(index).unwrap_or_default();
+    relation_by_name(call, &name)?.map(Some).ok_or_else(|| undefined_relation(&name))
+}
+
+/// The same for a schema.
+pub fn schema_oid(call: &Call<'_>, index: usize) -> Result<Option<i64>> {
+    if let Some(oid) = call.integer(index) {
+        return Ok(Some(oid));
+    }
+    let name = call.text(index).unwrap_or_default();
+    schema_by_name(call, &quote(&name))?.map(Some).ok_or_else(|| undefined("schema", &name))
+}
+
 fn role_by_name(call: &Call<'_>, name: &str) -> Result<Option<i64>> {
     oid_of(call, "SELECT CAST(id AS TEXT) FROM main.users WHERE name = ?1", name)
 }

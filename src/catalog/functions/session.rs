@@ -4,10 +4,13 @@ use datafusion::common::ScalarValue;
 
 use super::super::DATABASE;
 use super::super::connection::STARTED_AT;
+use super::super::scope::Host;
 use super::super::types::UTC;
 use super::{Call, Definition, Value, stable, text, volatile};
+use crate::auth::{Action, Object, authorize};
 use crate::clock::now_micros;
 use crate::error::Error;
+use crate::store::users;
 
 pub const FUNCTIONS: &[Definition] = &[
     stable("version", 0..=0, "text", |_| {
@@ -65,12 +68,8 @@ pub const FUNCTIONS: &[Definition] = &[
     }),
     stable("pg_my_temp_schema", 0..=0, "oid", |_| Ok(ScalarValue::Int32(Some(0)))),
     stable("pg_is_other_temp_schema", 1..=1, "bool", |_| Ok(ScalarValue::Boolean(Some(false)))),
-    volatile("pg_cancel_backend", 1..=1, "bool", |call| {
-        Ok(ScalarValue::Boolean(pid(call).map(|pid| call.scope.host.cancel(pid))))
-    }),
-    volatile("pg_terminate_backend", 1..=2, "bool", |call| {
-        Ok(ScalarValue::Boolean(pid(call).map(|pid| call.scope.host.terminate(pid))))
-    }),
+    volatile("pg_cancel_backend", 1..=1, "bool", |call| signal(call, |host, pid| host.cancel(pid))),
+    volatile("pg_terminate_backend", 1..=2, "bool", |call| signal(call, |host, pid| host.terminate(pid))),
     stable("now", 0..=0, "timestamptz", now),
     stable("transaction_timestamp", 0..=0, "timestamptz", now),
     stable("statement_timestamp", 0..=0, "timestamptz", now),
@@ -95,6 +94,20 @@ fn user(call: &Call<'_>) -> Value {
 
 fn pid(call: &Call<'_>) -> Option<i32> {
     call.integer(0).and_then(|pid| i32::try_from(pid).ok())
+}
+
+/// Interrupts a session: one's own user's, with tidegate_operator those of others, and of superusers as a superuser.
+fn signal(call: &Call<'_>, send: fn(&dyn Host, i32) -> bool) -> Value {
+    let Some(pid) = pid(call) else { return Ok(ScalarValue::Boolean(None)) };
+    let target = call.scope.host.activity().into_iter().find(|row| row.pid == pid);
+    if let Some(target) = target.filter(|target| target.user != call.scope.user) {
+        call.scope.read(|connection| {
+            let superuser = users::find(connection, &target.user)?.is_some_and(|user| user.superuser);
+            let action = if superuser { Action::Administer } else { Action::Operate };
+            authorize(connection, &call.scope.user, action, Object::Server("cancel or end sessions of others"))
+        })?;
+    }
+    Ok(ScalarValue::Boolean(Some(send(call.scope.host.as_ref(), pid))))
 }
 
 fn own_activity(call: &Call<'_>) -> Option<super::super::scope::Activity> {

@@ -54,7 +54,15 @@ async fn psql_lists_what_there_is() {
         ("\\dt", "relkind", vec!["public|__internal_mv_16387_sourcebackfill_16387|table|root"]),
         ("\\dn", "pg_namespace", vec!["public|root", "rw_catalog|root", "tidegate|root"]),
         ("\\l", "pg_database", vec!["dev|root|UTF8|C.UTF-8|C.UTF-8||libc|"]),
-        ("\\du", "pg_roles", vec!["root|true|true|true|true|true|-1||[]|false|true"]),
+        (
+            "\\du",
+            "pg_roles",
+            vec![
+                "root|true|true|true|true|true|-1||[]|false|true",
+                "tidegate_operator|false|true|false|false|false|-1||[tidegate_viewer]|false|false",
+                "tidegate_viewer|false|true|false|false|false|-1||[]|false|false",
+            ],
+        ),
         ("\\des", "pg_foreign_server", vec!["datagen|root|tidegate"]),
         ("\\d s", "pg_foreign_table", vec!["datagen|connector 'datagen', splits '3'"]),
         ("\\di", "relkind", vec![]),

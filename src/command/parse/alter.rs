@@ -106,7 +106,9 @@ fn refuse_other_action(cursor: &Cursor<'_>, kind: ObjectKind) -> Result<()> {
         () if cursor.at(&["ADD"]) => ("ADD", "DROP it, then CREATE it with the column."),
         () if cursor.at(&["DROP"]) => ("DROP", "DROP it, then CREATE it without the column."),
         () if cursor.at(&["ALTER"]) => ("ALTER", "DROP it, then CREATE it with the other column."),
-        () if cursor.at(&["OWNER"]) => ("OWNER TO", "Every object belongs to the server's first user."),
+        () if cursor.at(&["OWNER"]) => {
+            ("OWNER TO", "DROP it, then CREATE it as the other user; or GRANT the role of its owner.")
+        }
         () if cursor.at(&["REFRESH"]) => ("REFRESH SCHEMA", "DROP it, then CREATE it with the new columns."),
         () if cursor.at(&["CONNECTOR"]) => ("CONNECTOR", "DROP it, then CREATE it with the new options."),
         () if cursor.at(&["FORMAT"]) => ("FORMAT", "FORMAT PLAIN ENCODE JSON is all there is."),

@@ -7,6 +7,7 @@ mod depth;
 mod dialect;
 mod include;
 mod query;
+mod roles;
 mod secrets;
 mod session;
 mod show;
@@ -75,7 +76,7 @@ fn statement(fragment: Fragment<'_>) -> Result<Parsed> {
 }
 
 /// The first words of all statements that run.
-const FIRST_WORDS: [&str; 33] = [
+const FIRST_WORDS: [&str; 35] = [
     "SELECT",
     "WITH",
     "VALUES",
@@ -109,6 +110,8 @@ const FIRST_WORDS: [&str; 33] = [
     "DEALLOCATE",
     "LISTEN",
     "UNLISTEN",
+    "GRANT",
+    "REVOKE",
 ];
 
 fn dispatch(cursor: &mut Cursor<'_>) -> Result<Statement> {
@@ -117,7 +120,7 @@ fn dispatch(cursor: &mut Cursor<'_>) -> Result<Statement> {
         cursor.expect_end()?;
         return Ok(Statement::Query(Box::new(datafusion::sql::sqlparser::ast::Statement::Query(query))));
     }
-    if cursor.at(&["ALTER"]) {
+    if cursor.at(&["ALTER"]) && !cursor.at(&["ALTER", "USER"]) && !cursor.at(&["ALTER", "ROLE"]) {
         return alter::alter(cursor).map(|alter| Statement::Command(Command::Alter(alter)));
     }
     let Some(word) = cursor.accept_one_of(&FIRST_WORDS) else {
@@ -127,6 +130,10 @@ fn dispatch(cursor: &mut Cursor<'_>) -> Result<Statement> {
     let statement = match word {
         "EXPLAIN" => query::explain(cursor)?,
         "SHOW" => show::show(cursor)?,
+        "CREATE" if roles::starts(cursor) => Statement::Command(roles::create(cursor)?),
+        "DROP" if roles::starts(cursor) => Statement::Command(roles::drop(cursor)?),
+        "ALTER" => Statement::Command(roles::alter(cursor)?),
+        "GRANT" | "REVOKE" => Statement::Command(roles::grant(cursor, word == "REVOKE")?),
         "CREATE" => Statement::Command(create::create(cursor)?),
         "DROP" => Statement::Command(alter::drop(cursor)?),
         "CANCEL" => Statement::Command(alter::cancel(cursor)?),

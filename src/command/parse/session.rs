@@ -229,7 +229,8 @@ pub(super) fn prepare(cursor: &mut Cursor<'_>) -> Result<Session> {
         Statement::Unbound(inner) => inner,
         other => other,
     };
-    if matches!(inner, Statement::Session(_)) {
+    // A password would stand in the text of EXECUTE, where nobody would know it for one.
+    if matches!(inner, Statement::Session(_) | Statement::Command(crate::command::ast::Command::Role(_))) {
         return Err(cursor.unexpected());
     }
     Ok(Session::Prepare { name, types, statement: Box::new(prepared) })

@@ -10,7 +10,7 @@ pub(super) fn error(what: &str, hint: &str) -> Error {
 
 const APPEND: &str = "Append lines to the source's files: a source only grows.";
 const GONE: &str = "Drop and recreate the source and its views: what a source has delivered stays delivered.";
-const NO_RIGHTS: &str = "Who may connect is decided by the server's configuration.";
+const NO_RIGHTS: &str = "CREATE USER, and GRANT on sources, views and schemas, say who may do what.";
 const NO_CARE: &str = "Nothing of this kind needs care: leave it away.";
 const NO_CODE: &str = "Write it as a query.";
 
@@ -27,8 +27,6 @@ const STATEMENTS: &[(&[&str], &str)] = &[
     (&["LOAD"], APPEND),
     (&["IMPORT"], "CREATE SOURCE s (...) WITH (connector = 'file', path = '...') FORMAT PLAIN ENCODE JSON."),
     (&["UNLOAD"], "SELECT the rows (psql --csv)."),
-    (&["GRANT"], NO_RIGHTS),
-    (&["REVOKE"], NO_RIGHTS),
     (&["REASSIGN"], NO_RIGHTS),
     (&["SECURITY"], NO_RIGHTS),
     (&["VACUUM"], NO_CARE),
@@ -85,8 +83,6 @@ const OBJECTS: &[(&[&str], &str)] = &[
     (&["TABLESPACE"], ONE_SCHEMA),
     (&["CONNECTION"], "Give the connector's options in CREATE SOURCE ... WITH (...)."),
     (&["SECRET"], "Give the connector's options in CREATE SOURCE ... WITH (...)."),
-    (&["USER"], NO_RIGHTS),
-    (&["ROLE"], NO_RIGHTS),
     (&["GROUP"], NO_RIGHTS),
     (&["POLICY"], NO_RIGHTS),
     (&["DEFAULT", "PRIVILEGES"], NO_RIGHTS),

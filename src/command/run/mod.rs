@@ -1,6 +1,9 @@
 //! Running the statements that are ours: from their syntax to the [`Engine`], and back to what a client is told.
 
+mod allowed;
 pub mod explain;
+mod history;
+mod roles;
 mod show;
 
 use std::collections::BTreeMap;
@@ -24,7 +27,7 @@ use crate::secret::Options;
 use crate::store::Store;
 use crate::store::check_input::Surroundings;
 use crate::store::relations::{self, RelationKind};
-use crate::wire::{Caller, CommandRunner, Notice, Outcome};
+use crate::wire::{Caller, CommandRunner, Notice, Outcome, Registry};
 
 /// Runs commands on an engine.
 pub struct Runner {
@@ -33,18 +36,25 @@ pub struct Runner {
     surroundings: Arc<dyn Fn() -> Surroundings + Send + Sync>,
     /// Counts what was made and dropped: plans made before are of no use after.
     version: Arc<AtomicU64>,
+    /// The sessions: those of a user that is dropped end.
+    sessions: Arc<Registry>,
+    /// Others than this machine can connect.
+    beyond_loopback: bool,
 }
 
 impl Runner {
     /// A runner. `surroundings` tells what a dry run needs to know of the engine; `version` is counted up whenever a
-    /// relation is made or dropped.
+    /// relation is made or dropped, or somebody may do something else than before; `beyond_loopback` tells whether
+    /// everybody needs a password.
     pub fn new(
         engine: Arc<dyn Engine>,
         store: Store,
         surroundings: Arc<dyn Fn() -> Surroundings + Send + Sync>,
         version: Arc<AtomicU64>,
+        sessions: Arc<Registry>,
+        beyond_loopback: bool,
     ) -> Self {
-        Self { engine, store, surroundings, version }
+        Self { engine, store, surroundings, version, sessions, beyond_loopback }
     }
 
     fn exists(&self, kind: RelationKind, name: &str) -> Result<bool> {
@@ -164,28 +174,47 @@ impl Runner {
         Ok(notices)
     }
 
+    /// What becomes of an ALTER is in the history, by whoever decided it.
     async fn alter(&self, caller: &Caller, alter: Alter) -> Result<Outcome> {
         let tag = format!("ALTER {}", relation_kind(alter.kind).as_str().to_uppercase());
+        match self.change(caller, &alter).await {
+            Ok((notices, in_history)) => {
+                if !in_history {
+                    self.record(caller, &alter, None).await;
+                }
+                Ok(Outcome::Done { tag, notices })
+            }
+            Err(error) => {
+                if !matches!(error, Error::UnsafeRescale(_)) {
+                    self.record(caller, &alter, Some(&error)).await;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// The notices, and whether the engine has written the history's line.
+    async fn change(&self, caller: &Caller, alter: &Alter) -> Result<(Vec<Notice>, bool)> {
         let kind = relation_kind(alter.kind);
-        let notices = match alter.action {
-            AlterAction::Parallelism(ref rescale) if alter.kind == ObjectKind::Source => {
-                self.rescale(caller, &alter, rescale).await?
+        let notices = match &alter.action {
+            AlterAction::Parallelism(rescale) if alter.kind == ObjectKind::Source => {
+                return self.rescale(caller, alter, rescale).await;
             }
             AlterAction::Parallelism(rescale) => {
                 self.engine.set_view_parallelism(&alter.name, rescale.target).await?;
                 vec![paired_notice(&alter.name)]
             }
-            AlterAction::BackfillParallelism(_) => return Err(self.no_backfill_parallelism(&alter)),
+            AlterAction::BackfillParallelism(_) => return Err(self.no_backfill_parallelism(alter)),
             AlterAction::SourceRateLimit(limit) => {
-                self.engine.set_rate_limit(kind, &alter.name, RateLimit::Source, rows_per_second(limit)).await?;
+                self.engine.set_rate_limit(kind, &alter.name, RateLimit::Source, rows_per_second(*limit)).await?;
                 Vec::new()
             }
             AlterAction::BackfillRateLimit(limit) => {
-                self.engine.set_rate_limit(kind, &alter.name, RateLimit::Backfill, rows_per_second(limit)).await?;
+                self.engine.set_rate_limit(kind, &alter.name, RateLimit::Backfill, rows_per_second(*limit)).await?;
                 Vec::new()
             }
         };
-        Ok(Outcome::Done { tag, notices })
+        Ok((notices, false))
     }
 
     /// No object of the embedded engine has a backfill parallelism of its own.
@@ -205,7 +234,7 @@ impl Runner {
         }
     }
 
-    async fn rescale(&self, caller: &Caller, alter: &Alter, rescale: &ast::Rescale) -> Result<Vec<Notice>> {
+    async fn rescale(&self, caller: &Caller, alter: &Alter, rescale: &ast::Rescale) -> Result<(Vec<Notice>, bool)> {
         let limit = caller.settings.rescale_timeout();
         let request = Rescale {
             source: alter.name.clone(),
@@ -235,7 +264,8 @@ impl Runner {
                 })
             }
         }?;
-        Ok(told(&alter.name, rescaled))
+        let in_history = !matches!(rescaled, Rescaled::Unchanged { .. });
+        Ok((told(&alter.name, rescaled), in_history))
     }
 
     fn changed(&self) {
@@ -349,16 +379,24 @@ impl CommandRunner for Runner {
             | Command::CancelRescale(_)
             | Command::Wait
             | Command::Flush
-            | Command::Recover => None,
+            | Command::Recover
+            | Command::Role(_) => None,
         }
     }
 
     async fn run(&self, caller: &Caller, _text: &str, command: Command) -> Result<Outcome> {
+        if let Err(refused) = allowed::check(&self.store, &caller.user, &command) {
+            if let Command::Alter(alter) = &command {
+                self.record(caller, alter, Some(&refused)).await;
+            }
+            return Err(refused);
+        }
         match command {
             Command::CreateSource(source) => self.create_source(caller, source).await,
             Command::CreateView(view) => self.create_view(caller, view).await,
             Command::Drop(drop) => self.drop(caller, drop).await,
             Command::Alter(alter) => self.alter(caller, alter).await,
+            Command::Role(role) => self.role(caller, role).await,
             Command::Explain { json, alter } => {
                 let policy = policy(caller)?;
                 let rows = explain::explain(&self.store, &(self.surroundings)(), policy, json, &alter)?;

@@ -16,7 +16,11 @@ async fn refused(config: &tokio_postgres::Config) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_user_and_database_that_exist() {
     let server = TestServer::start().await;
-    assert_eq!(refused(server.config().user("joe")).await, "28000 role \"joe\" does not exist");
+    // Nobody is told who exists: a name without a user is asked for a password.
+    assert_eq!(
+        refused(server.config().user("joe").password("x")).await,
+        "28P01 password authentication failed for user \"joe\""
+    );
     assert_eq!(refused(server.config().dbname("x")).await, "3D000 database \"x\" does not exist");
     assert!(refused(server.config().options("-c nosuch=1")).await.starts_with("42704"));
     let (client, connection) = server

@@ -28,11 +28,26 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    Caller, CommandRunner, Notice, Outcome, PlanSession, Planner, Registry, Server, SessionInfo, Shared, Snapshot,
-    SnapshotHandle,
+    Caller, CommandRunner, Door, Notice, Outcome, PlanSession, Planner, Registry, Server, SessionInfo, Shared,
+    Snapshot, SnapshotHandle,
 };
+use crate::auth::throttle::Throttle;
 use crate::command::ast::Command;
 use crate::error::{Error, Result};
+use crate::store::users::{ROOT, User};
+
+/// The one user of these tests, without a password.
+fn root() -> User {
+    User {
+        id: ROOT,
+        name: "root".into(),
+        superuser: true,
+        can_login: true,
+        verifier: None,
+        connection_limit: -1,
+        valid_until: None,
+    }
+}
 
 /// A server that runs until it is dropped.
 struct TestServer {
@@ -54,6 +69,13 @@ impl TestServer {
             commands: Arc::new(FakeRunner),
             planner: Arc::<MemoryPlanner>::clone(&planner),
             settings: BTreeMap::new(),
+            door: Door {
+                find: Box::new(|name| Ok((name == "root").then(root))),
+                secret: Vec::new(),
+                tls: None,
+                tls_required: false,
+                throttle: Throttle::default(),
+            },
             max_connections,
             sessions: Arc::new(Registry::default()),
         });

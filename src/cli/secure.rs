@@ -1,0 +1,143 @@
+//! TLS to a server, for the commands that ask one: `sslmode` and `sslrootcert` of the URL, as libpq knows them.
+
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use tokio_postgres::config::SslMode;
+
+use super::connector::Connector;
+use crate::error::{Error, Result};
+
+/// What a URL says about TLS.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The URL without what tokio-postgres doesn't know.
+    pub url: String,
+    /// Whether TLS is used.
+    pub mode: SslMode,
+    /// The file of the certificates to trust. `None`: the server's isn't looked at, as libpq doesn't for `require`.
+    root: Option<String>,
+}
+
+impl Wanted {
+    /// Reads a URL's `sslmode` and `sslrootcert`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidValue`] for a mode that there isn't, and for `verify-full` without a certificate to trust.
+    pub fn of(url: &str) -> Result<Self> {
+        let (base, query) = url.split_once('?').unwrap_or((url, ""));
+        let (mut mode, mut root, mut rest) = ("prefer", None, Vec::new());
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            match pair.split_once('=') {
+                Some(("sslmode", value)) => mode = value,
+                Some(("sslrootcert", value)) => root = Some(value.replace("%2F", "/")),
+                _ => rest.push(pair),
+            }
+        }
+        let wrong = |value: &str, allowed: &str| {
+            Err(Error::InvalidValue { what: "sslmode".into(), value: value.into(), allowed: allowed.into() })
+        };
+        let mode = match (mode, &root) {
+            ("disable", _) => SslMode::Disable,
+            ("prefer", None) => SslMode::Prefer,
+            ("require" | "verify-full", Some(_)) | ("require", None) => SslMode::Require,
+            ("prefer", Some(_)) => return wrong(mode, "require or verify-full, beside sslrootcert"),
+            ("verify-full", None) => return wrong(mode, "verify-full with sslrootcert=FILE"),
+            _ => return wrong(mode, "disable, prefer, require or verify-full"),
+        };
+        let separator = if rest.is_empty() { "" } else { "?" };
+        Ok(Self { url: format!("{base}{separator}{}", rest.join("&")), mode, root })
+    }
+
+    /// How to shake hands.
+    ///
+    /// # Errors
+    /// [`Error::Connection`] when the certificates to trust can't be read.
+    pub fn connector(&self) -> Result<Connector> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| Error::Internal(error.to_string()))?;
+        let config = match &self.root {
+            Some(path) => builder.with_root_certificates(roots(path)?).with_no_client_auth(),
+            None => {
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyName(provider))).with_no_client_auth()
+            }
+        };
+        Ok(Connector::new(config))
+    }
+}
+
+fn roots(path: &str) -> Result<RootCertStore> {
+    let failed = |error: String| Error::Connection {
+        message: format!("sslrootcert {path} cannot be used: {error}"),
+        hint: "It is a file of certificates to trust, in PEM.".into(),
+    };
+    let mut store = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| failed(error.to_string()))? {
+        let certificate = certificate.map_err(|error| failed(error.to_string()))?;
+        store.add(certificate).map_err(|error| failed(error.to_string()))?;
+    }
+    if store.is_empty() { Err(failed("it holds no certificate".into())) } else { Ok(store) }
+}
+
+/// Takes any certificate, as libpq does without one to trust. Who has a password still finds out whom it talks to: its
+/// proof is bound to the server's certificate, and the server has to know the verifier.
+#[derive(Debug)]
+struct AnyName(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyName {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_says_how() {
+        let wanted =
+            Wanted::of("postgres://u@h/dev?sslmode=verify-full&connect_timeout=3&sslrootcert=%2Fca.pem").unwrap();
+        assert_eq!(wanted.url, "postgres://u@h/dev?connect_timeout=3");
+        assert_eq!((wanted.mode, wanted.root.as_deref()), (SslMode::Require, Some("/ca.pem")));
+        assert_eq!(Wanted::of("postgres://u@h/dev").unwrap().mode, SslMode::Prefer);
+        for mode in ["verify-full", "verify-ca", "allow", "maybe"] {
+            assert_eq!(Wanted::of(&format!("postgres://h/?sslmode={mode}")).unwrap_err().sqlstate(), "22023", "{mode}");
+        }
+    }
+}

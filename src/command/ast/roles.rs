@@ -1,0 +1,121 @@
+//! Statements on users, roles and what they may do.
+
+use std::fmt;
+
+/// A statement on users and roles.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RoleCommand {
+    /// `CREATE USER`, `CREATE ROLE`
+    Create {
+        /// Its name.
+        name: String,
+        /// What it is; `login` is always given.
+        options: RoleOptions,
+    },
+    /// `ALTER USER`, `ALTER ROLE`
+    Alter {
+        /// Which.
+        role: RoleName,
+        /// What changes.
+        options: RoleOptions,
+    },
+    /// `ALTER USER name RENAME TO name`
+    Rename {
+        /// Which.
+        role: RoleName,
+        /// Its new name.
+        to: String,
+    },
+    /// `DROP USER`, `DROP ROLE`
+    Drop {
+        /// Which; at least one.
+        names: Vec<String>,
+        /// Whether a missing one is no error.
+        if_exists: bool,
+    },
+    /// `GRANT privileges ON objects TO grantees`, or `REVOKE ... FROM`.
+    Privileges {
+        /// Whether they are taken away.
+        revoke: bool,
+        /// Which; at least one.
+        privileges: Vec<Privilege>,
+        /// On what.
+        on: GrantObject,
+        /// To or from whom.
+        grantees: Vec<RoleName>,
+    },
+    /// `GRANT roles TO members`, or `REVOKE ... FROM`.
+    Membership {
+        /// Whether it ends.
+        revoke: bool,
+        /// The roles.
+        roles: Vec<String>,
+        /// Their members.
+        members: Vec<RoleName>,
+    },
+}
+
+/// How a statement names a role.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RoleName {
+    /// By its name.
+    Named(String),
+    /// `CURRENT_USER`, `SESSION_USER`, `CURRENT_ROLE`
+    Current,
+    /// `PUBLIC`: everybody.
+    Public,
+}
+
+/// What a role is; `None` where a statement doesn't say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RoleOptions {
+    /// `LOGIN`, `NOLOGIN`
+    pub login: Option<bool>,
+    /// `SUPERUSER`, `NOSUPERUSER`
+    pub superuser: Option<bool>,
+    /// `PASSWORD`; none within for `PASSWORD NULL`.
+    pub password: Option<Option<Secret>>,
+    /// `CONNECTION LIMIT`, from -1 (none).
+    pub connection_limit: Option<i32>,
+    /// `VALID UNTIL`, as text.
+    pub valid_until: Option<String>,
+}
+
+/// A password. It can't be printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(pub String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("'********'")
+    }
+}
+
+/// What can be granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Privilege {
+    /// `SELECT`
+    Select,
+    /// `ALTER`
+    Alter,
+    /// `CREATE`, on schemas.
+    Create,
+    /// `ALL [PRIVILEGES]`: whatever the object has.
+    All,
+}
+
+/// What something is granted on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GrantObject {
+    /// `[TABLE | SOURCE | MATERIALIZED VIEW] names`
+    Relations {
+        /// The kind that was named, if it is one that has its own word.
+        kind: Option<super::ObjectKind>,
+        /// The names, each perhaps with its schema.
+        names: Vec<(Option<String>, String)>,
+    },
+    /// `SCHEMA names`
+    Schemas(Vec<String>),
+    /// `ALL TABLES IN SCHEMA names`: those that there are now.
+    AllIn(Vec<String>),
+}

@@ -1,0 +1,281 @@
+//! `CREATE`, `ALTER` and `DROP USER`, `GRANT`, `REVOKE`.
+
+use datafusion::sql::sqlparser::tokenizer::Token;
+
+use super::cursor::{Cursor, Literal};
+use super::unsupported;
+use crate::command::ast::{Command, GrantObject, ObjectKind, Privilege, RoleCommand, RoleName, RoleOptions, Secret};
+use crate::error::{Error, Result};
+
+const CREATE: &str = "CREATE {USER | ROLE} name [WITH] [LOGIN | NOLOGIN] [PASSWORD 'x' | PASSWORD NULL] \
+    [SUPERUSER | NOSUPERUSER] [CONNECTION LIMIT n] [VALID UNTIL 'time']";
+const ALTER: &str = "ALTER {USER | ROLE} name {[WITH] options as in CREATE USER | RENAME TO name}";
+const DROP: &str = "DROP {USER | ROLE} [IF EXISTS] name, ...";
+const GRANT: &str = "GRANT {SELECT | ALTER | CREATE | ALL [PRIVILEGES]} ON {[TABLE] name | SOURCE name | \
+    MATERIALIZED VIEW name | SCHEMA name | ALL TABLES IN SCHEMA name} TO role, or GRANT role TO role";
+const REVOKE: &str = "REVOKE {SELECT | ALTER | CREATE | ALL [PRIVILEGES]} ON {[TABLE] name | SOURCE name | \
+    MATERIALIZED VIEW name | SCHEMA name | ALL TABLES IN SCHEMA name} FROM role, or REVOKE role FROM role";
+
+const OPTIONS: [&str; 8] =
+    ["LOGIN", "NOLOGIN", "SUPERUSER", "NOSUPERUSER", "PASSWORD", "ENCRYPTED", "CONNECTION", "VALID"];
+/// What every role is without being told, so that saying so changes nothing.
+const ANYWAY: [&str; 5] = ["INHERIT", "NOCREATEDB", "NOCREATEROLE", "NOREPLICATION", "NOBYPASSRLS"];
+
+/// Whether a statement on users and roles begins behind CREATE, ALTER or DROP.
+pub(super) fn starts(cursor: &Cursor<'_>) -> bool {
+    cursor.at(&["USER"]) || cursor.at(&["ROLE"])
+}
+
+/// After the word CREATE.
+pub(super) fn create(cursor: &mut Cursor<'_>) -> Result<Command> {
+    cursor.form = Some(CREATE);
+    let is_user = cursor.one_of(&["USER", "ROLE"])? == "USER";
+    let name = new_name(cursor)?;
+    let mut options = options(cursor)?;
+    options.login.get_or_insert(is_user);
+    Ok(Command::Role(RoleCommand::Create { name, options }))
+}
+
+/// After the word ALTER.
+pub(super) fn alter(cursor: &mut Cursor<'_>) -> Result<Command> {
+    cursor.form = Some(ALTER);
+    cursor.one_of(&["USER", "ROLE"])?;
+    let role = role(cursor)?;
+    if cursor.accept(&["RENAME"]) {
+        cursor.expect(&["TO"])?;
+        let to = new_name(cursor)?;
+        return Ok(Command::Role(RoleCommand::Rename { role, to }));
+    }
+    if cursor.at(&["SET"]) || cursor.at(&["RESET"]) || cursor.at(&["IN"]) {
+        return Err(unsupported::error("ALTER USER ... SET", "SET changes a setting for the session."));
+    }
+    if cursor.at_end() {
+        return Err(cursor.expected(&OPTIONS));
+    }
+    Ok(Command::Role(RoleCommand::Alter { role, options: options(cursor)? }))
+}
+
+/// After the word DROP.
+pub(super) fn drop(cursor: &mut Cursor<'_>) -> Result<Command> {
+    cursor.form = Some(DROP);
+    cursor.one_of(&["USER", "ROLE"])?;
+    let if_exists = cursor.accept(&["IF", "EXISTS"]);
+    let names = cursor.list(Cursor::name)?;
+    Ok(Command::Role(RoleCommand::Drop { names, if_exists }))
+}
+
+/// After the word GRANT, or REVOKE.
+pub(super) fn grant(cursor: &mut Cursor<'_>, revoke: bool) -> Result<Command> {
+    cursor.form = Some(if revoke { REVOKE } else { GRANT });
+    for words in [&["GRANT", "OPTION", "FOR"][..], &["ADMIN", "OPTION", "FOR"]] {
+        if cursor.at(words) {
+            return Err(unsupported::error(&words.join(" "), OWNERS_GRANT));
+        }
+    }
+    // Privileges are followed by ON, roles by TO or FROM.
+    let words = (0..).map_while(|n| cursor.peek(n).map(|_| cursor.peek_word(n).unwrap_or_default()));
+    let is_privileges = words
+        .into_iter()
+        .find(|word| ["ON", "TO", "FROM"].iter().any(|end| word.eq_ignore_ascii_case(end)))
+        .is_some_and(|word| word.eq_ignore_ascii_case("ON"));
+    let command = if is_privileges {
+        let privileges = cursor.list(privilege)?;
+        cursor.expect(&["ON"])?;
+        let on = object(cursor)?;
+        let grantees = to_whom(cursor, revoke, true)?;
+        check_privileges(&privileges, &on)?;
+        RoleCommand::Privileges { revoke, privileges, on, grantees }
+    } else {
+        let roles = cursor.list(Cursor::name)?;
+        let members = to_whom(cursor, revoke, false)?;
+        RoleCommand::Membership { revoke, roles, members }
+    };
+    if cursor.at(&["WITH"]) || cursor.at(&["GRANTED"]) {
+        return Err(unsupported::error("a GRANT with options", OWNERS_GRANT));
+    }
+    if revoke {
+        // The same: nothing rests on a grant, since who was granted something can't grant it on.
+        cursor.accept_one_of(&["CASCADE", "RESTRICT"]);
+    }
+    Ok(Command::Role(command))
+}
+
+const OWNERS_GRANT: &str = "Leave it away: owners and superusers grant, nobody else.";
+
+fn to_whom(cursor: &mut Cursor<'_>, revoke: bool, public: bool) -> Result<Vec<RoleName>> {
+    cursor.expect(if revoke { &["FROM"] } else { &["TO"] })?;
+    let index = cursor.index();
+    let roles = cursor.list(role)?;
+    if !public && roles.contains(&RoleName::Public) {
+        return Err(cursor.error_at(index, "role \"public\" can't be a member of a role".into()));
+    }
+    Ok(roles)
+}
+
+fn role(cursor: &mut Cursor<'_>) -> Result<RoleName> {
+    if cursor.accept_one_of(&["CURRENT_USER", "SESSION_USER", "CURRENT_ROLE"]).is_some() {
+        return Ok(RoleName::Current);
+    }
+    let quoted = cursor.peek_word(0).is_none();
+    let name = cursor.name()?;
+    Ok(if name == "public" && !quoted { RoleName::Public } else { RoleName::Named(name) })
+}
+
+/// A name for a new role.
+fn new_name(cursor: &mut Cursor<'_>) -> Result<String> {
+    let name = cursor.name()?;
+    let is_reserved = name.starts_with("pg_") || name.starts_with("tidegate_") || ["public", "none"].contains(&&*name);
+    if is_reserved {
+        return Err(Error::Semantics { sqlstate: "42939", message: format!("role name \"{name}\" is reserved") });
+    }
+    if name.len() > 63 || name.contains('\0') {
+        return Err(Error::Semantics { sqlstate: "42622", message: "a role's name has at most 63 bytes".into() });
+    }
+    Ok(name)
+}
+
+fn options(cursor: &mut Cursor<'_>) -> Result<RoleOptions> {
+    cursor.accept(&["WITH"]);
+    let mut options = RoleOptions::default();
+    while !cursor.at_end() {
+        let index = cursor.index();
+        if cursor.accept_one_of(&ANYWAY).is_some() {
+            continue;
+        }
+        refuse_other(cursor)?;
+        let word = cursor.one_of(&OPTIONS).map_err(without_literals)?;
+        let twice = match word {
+            "LOGIN" | "NOLOGIN" => options.login.replace(word == "LOGIN").is_some(),
+            "SUPERUSER" | "NOSUPERUSER" => options.superuser.replace(word == "SUPERUSER").is_some(),
+            "PASSWORD" => options.password.replace(password(cursor)?).is_some(),
+            "ENCRYPTED" => {
+                cursor.expect(&["PASSWORD"])?;
+                options.password.replace(password(cursor)?).is_some()
+            }
+            "CONNECTION" => {
+                cursor.expect(&["LIMIT"])?;
+                let allowed = "a whole number from -1 (no limit)";
+                let limit: i32 = cursor.integer("CONNECTION LIMIT", allowed)?;
+                if limit < -1 {
+                    let what = "CONNECTION LIMIT".into();
+                    return Err(Error::InvalidValue { what, value: limit.to_string(), allowed: allowed.into() });
+                }
+                options.connection_limit.replace(limit).is_some()
+            }
+            _ => {
+                cursor.expect(&["UNTIL"])?;
+                let until = match cursor.literal()? {
+                    Literal::String(text) => text,
+                    Literal::Parameter => "infinity".into(),
+                    _ => return Err(cursor.error_at(index, "VALID UNTIL takes a time in quotes".into())),
+                };
+                options.valid_until.replace(until).is_some()
+            }
+        };
+        if twice {
+            return Err(cursor.error_at(index, "conflicting or redundant options".into()));
+        }
+    }
+    Ok(options)
+}
+
+fn password(cursor: &mut Cursor<'_>) -> Result<Option<Secret>> {
+    let index = cursor.index();
+    match cursor.accept_literal() {
+        Some(Literal::String(text)) if !text.contains('\0') => Ok(Some(Secret(text))),
+        Some(Literal::Parameter) => Ok(Some(Secret("$".into()))),
+        Some(Literal::Null) => Ok(None),
+        _ => Err(cursor.error_at(index, "a password is a string in single quotes, or NULL".into())),
+    }
+}
+
+/// A syntax error without what is quoted in it: it may be a password in the wrong place.
+fn without_literals(error: Error) -> Error {
+    match error {
+        Error::Syntax { message, position, hint } if message.contains('\'') || message.contains('$') => {
+            Error::Syntax { message: message.split(" at or near").next().unwrap_or_default().into(), position, hint }
+        }
+        other => other,
+    }
+}
+
+fn refuse_other(cursor: &Cursor<'_>) -> Result<()> {
+    let (words, hint) = match () {
+        () if cursor.at(&["CREATEDB"]) => ("CREATEDB", "There is one database."),
+        () if cursor.at(&["CREATEROLE"]) => ("CREATEROLE", "SUPERUSER makes roles."),
+        () if cursor.at(&["CREATEUSER"]) => ("CREATEUSER", "SUPERUSER makes roles."),
+        () if cursor.at(&["NOINHERIT"]) => ("NOINHERIT", "Members of a role may always do what it may."),
+        () if cursor.at(&["REPLICATION"]) => ("REPLICATION", "There is no replication."),
+        () if cursor.at(&["BYPASSRLS"]) => ("BYPASSRLS", "There is no row-level security."),
+        () if cursor.at(&["UNENCRYPTED"]) => ("UNENCRYPTED PASSWORD", "Only verifiers are kept: PASSWORD 'x'."),
+        () if cursor.at(&["OAUTH"]) => ("OAUTH", "PASSWORD 'x' is how users prove themselves."),
+        () if ["IN", "ROLE", "ADMIN", "USER", "SYSID"].iter().any(|word| cursor.at(&[word])) => {
+            ("a membership in CREATE USER", "GRANT role TO user, after it.")
+        }
+        () => return Ok(()),
+    };
+    Err(unsupported::error(words, hint))
+}
+
+fn privilege(cursor: &mut Cursor<'_>) -> Result<Privilege> {
+    const REFUSED: [(&str, &str); 9] = [
+        ("INSERT", "No rows are written through SQL: grant SELECT or ALTER."),
+        ("UPDATE", "No rows are written through SQL: grant SELECT or ALTER."),
+        ("DELETE", "No rows are written through SQL: grant SELECT or ALTER."),
+        ("TRUNCATE", "No rows are written through SQL: grant SELECT or ALTER."),
+        ("REFERENCES", "There are no foreign keys: grant SELECT or ALTER."),
+        ("TRIGGER", "There are no triggers: grant SELECT or ALTER."),
+        ("USAGE", "Everybody may use every schema: grant SELECT on what is in it."),
+        ("CONNECT", "Who has LOGIN may connect."),
+        ("EXECUTE", "Everybody may call every function."),
+    ];
+    if let Some((word, hint)) = REFUSED.iter().find(|(word, _)| cursor.at(&[word])) {
+        return Err(unsupported::error(&format!("GRANT {word}"), hint));
+    }
+    let privilege = match cursor.one_of(&["SELECT", "ALTER", "CREATE", "ALL"])? {
+        "SELECT" => Privilege::Select,
+        "ALTER" => Privilege::Alter,
+        "CREATE" => Privilege::Create,
+        _ => {
+            cursor.accept(&["PRIVILEGES"]);
+            Privilege::All
+        }
+    };
+    if cursor.peek(0) == Some(&Token::LParen) {
+        return Err(unsupported::error("a privilege on columns", "Grant on a view that has only these columns."));
+    }
+    Ok(privilege)
+}
+
+fn object(cursor: &mut Cursor<'_>) -> Result<GrantObject> {
+    if cursor.at(&["DATABASE"]) {
+        return Err(unsupported::error("GRANT ON DATABASE", "Who has LOGIN may connect to the one database."));
+    }
+    if cursor.accept(&["SCHEMA"]) {
+        return Ok(GrantObject::Schemas(cursor.list(Cursor::name)?));
+    }
+    if cursor.accept(&["ALL", "TABLES", "IN", "SCHEMA"]) {
+        return Ok(GrantObject::AllIn(cursor.list(Cursor::name)?));
+    }
+    let kind = match cursor.accept_one_of(&["SOURCE", "MATERIALIZED", "TABLE"]) {
+        Some("SOURCE") => Some(ObjectKind::Source),
+        Some("MATERIALIZED") => {
+            cursor.expect(&["VIEW"])?;
+            Some(ObjectKind::MaterializedView)
+        }
+        _ => None,
+    };
+    let names = cursor.list(|cursor| {
+        let first = cursor.name()?;
+        if cursor.accept_token(&Token::Period) { Ok((Some(first), cursor.name()?)) } else { Ok((None, first)) }
+    })?;
+    Ok(GrantObject::Relations { kind, names })
+}
+
+fn check_privileges(privileges: &[Privilege], on: &GrantObject) -> Result<()> {
+    if privileges.contains(&Privilege::Create) && !matches!(on, GrantObject::Schemas(_)) {
+        let message = "invalid privilege type CREATE for relation".into();
+        return Err(Error::Semantics { sqlstate: "0LP01", message });
+    }
+    Ok(())
+}

@@ -1,0 +1,356 @@
+//! Running the statements on users, roles and grants. Each is one transaction.
+
+use chrono::{DateTime, NaiveDate, NaiveDateTime};
+use rusqlite::{Connection, OptionalExtension as _};
+
+use super::Runner;
+use crate::auth::scram::verifier_of;
+use crate::auth::{Action, Object, authorize};
+use crate::command::ast::{GrantObject, Privilege, RoleCommand, RoleName, RoleOptions, Secret};
+use crate::error::{Error, Result};
+use crate::store::relations::{self, RelationKind};
+use crate::store::users::{self, PUBLIC, ROOT, User};
+use crate::store::{Context as _, Durability};
+use crate::wire::{Caller, Notice, Outcome};
+
+impl Runner {
+    pub(super) async fn role(&self, caller: &Caller, command: RoleCommand) -> Result<Outcome> {
+        let user = caller.user.clone();
+        let (tag, notices) = match command {
+            RoleCommand::Create { name, options } => {
+                let new = User {
+                    id: 0,
+                    name,
+                    superuser: false,
+                    can_login: true,
+                    verifier: None,
+                    connection_limit: -1,
+                    valid_until: None,
+                };
+                let new = with_options(new, hashed(options)?)?;
+                refuse_open(self.beyond_loopback, &new)?;
+                self.store.write(Durability::Full, move |tx| users::insert(tx, &new)).await?;
+                ("CREATE ROLE", Vec::new())
+            }
+            RoleCommand::Alter { role, options } => {
+                let (beyond_loopback, options) = (self.beyond_loopback, hashed(options)?);
+                let write = move |tx: &rusqlite::Transaction<'_>| {
+                    let changed = with_options(users::get(tx, &name_of(&role, &user))?, options)?;
+                    if changed.id == ROOT && !changed.superuser {
+                        return Err(required(&changed.name, "the first user must have the SUPERUSER attribute"));
+                    }
+                    refuse_open(beyond_loopback, &changed)?;
+                    users::update(tx, &changed)
+                };
+                self.store.write(Durability::Full, write).await?;
+                ("ALTER ROLE", Vec::new())
+            }
+            RoleCommand::Rename { role, to } => {
+                let from = name_of(&role, &user);
+                if from == user {
+                    let message = "session user cannot be renamed".into();
+                    return Err(Error::Session { sqlstate: "0A000", message });
+                }
+                let name = from.clone();
+                let write = move |tx: &rusqlite::Transaction<'_>| {
+                    refuse_built_in(&name)?;
+                    users::rename(tx, &users::get(tx, &name)?, &to)
+                };
+                self.store.write(Durability::Full, write).await?;
+                self.sessions.terminate_user(&from);
+                ("ALTER ROLE", Vec::new())
+            }
+            RoleCommand::Drop { names, if_exists } => ("DROP ROLE", self.drop_roles(&user, names, if_exists).await?),
+            RoleCommand::Privileges { revoke, privileges, on, grantees } => {
+                self.privileges(&user, revoke, &privileges, &on, &grantees).await?;
+                (if revoke { "REVOKE" } else { "GRANT" }, Vec::new())
+            }
+            RoleCommand::Membership { revoke, roles, members } => {
+                let notices = self.memberships(user, revoke, roles, members).await?;
+                (if revoke { "REVOKE ROLE" } else { "GRANT ROLE" }, notices)
+            }
+        };
+        // Plans made before rest on what was allowed then.
+        self.changed();
+        Ok(Outcome::Done { tag: tag.into(), notices })
+    }
+
+    async fn drop_roles(&self, user: &str, names: Vec<String>, if_exists: bool) -> Result<Vec<Notice>> {
+        if names.iter().any(|name| name == user) {
+            return Err(Error::Session { sqlstate: "55006", message: "current user cannot be dropped".into() });
+        }
+        let (dropped, notices) = self
+            .store
+            .write(Durability::Full, move |tx| {
+                let (mut dropped, mut notices) = (Vec::new(), Vec::new());
+                for name in names {
+                    refuse_built_in(&name)?;
+                    match users::find(tx, &name)? {
+                        Some(found) if found.id == ROOT => {
+                            return Err(required(&name, "it is the server's first user"));
+                        }
+                        Some(found) => users::delete(tx, &found)?,
+                        None if if_exists => {
+                            notices.push(Notice::notice(format!("role \"{name}\" does not exist, skipping")));
+                            continue;
+                        }
+                        None => return Err(users::undefined(&name)),
+                    }
+                    dropped.push(name);
+                }
+                Ok((dropped, notices))
+            })
+            .await?;
+        dropped.iter().for_each(|name| self.sessions.terminate_user(name));
+        Ok(notices)
+    }
+
+    async fn privileges(
+        &self,
+        user: &str,
+        revoke: bool,
+        privileges: &[Privilege],
+        on: &GrantObject,
+        grantees: &[RoleName],
+    ) -> Result<()> {
+        let snapshot = self.store.snapshot()?;
+        let changes = snapshot.with(|connection| {
+            let grantor = users::get(connection, user)?.id;
+            let mut changes = Vec::new();
+            for (object, is_schema) in objects(connection, user, on)? {
+                for grantee in grantees {
+                    let grantee = match grantee {
+                        RoleName::Public => PUBLIC,
+                        named => users::get(connection, &name_of(named, user))?.id,
+                    };
+                    for privilege in words(privileges, is_schema) {
+                        changes.push((object, grantee, privilege, grantor));
+                    }
+                }
+            }
+            Ok::<_, Error>(changes)
+        })?;
+        let write = move |tx: &rusqlite::Transaction<'_>| {
+            changes.into_iter().try_for_each(|(object, grantee, privilege, grantor)| match revoke {
+                true => users::revoke(tx, object, grantee, privilege),
+                false => users::grant(tx, object, grantee, privilege, grantor),
+            })
+        };
+        self.store.write(Durability::Full, write).await
+    }
+
+    async fn memberships(
+        &self,
+        user: String,
+        revoke: bool,
+        roles: Vec<String>,
+        members: Vec<RoleName>,
+    ) -> Result<Vec<Notice>> {
+        let write = move |tx: &rusqlite::Transaction<'_>| {
+            let grantor = users::get(tx, &user)?.id;
+            let mut notices = Vec::new();
+            for role in &roles {
+                let role = users::get(tx, role)?;
+                for member in &members {
+                    let member = users::get(tx, &name_of(member, &user))?;
+                    let (a, b) = (&member.name, &role.name);
+                    if revoke && !users::remove_member(tx, &role, &member)? {
+                        let message = format!("role \"{a}\" is not a member of role \"{b}\"");
+                        notices.push(Notice::warning("01000", message));
+                    } else if !revoke && !users::add_member(tx, &role, &member, grantor)? {
+                        let message = format!("role \"{a}\" is already a member of role \"{b}\"");
+                        notices.push(Notice::notice(message));
+                    }
+                }
+            }
+            Ok(notices)
+        };
+        self.store.write(Durability::Full, write).await
+    }
+}
+
+/// While others than this machine can connect, everybody who may has a password.
+fn refuse_open(beyond_loopback: bool, user: &User) -> Result<()> {
+    if beyond_loopback && user.can_login && user.verifier.is_none() {
+        return Err(Error::NoPassword {
+            message: format!("role \"{}\" needs a password", user.name),
+            detail: "The server listens beyond loopback.".into(),
+            hint: "Add PASSWORD '...', or NOLOGIN.".into(),
+        });
+    }
+    Ok(())
+}
+
+/// With the verifier in place of a password. It takes some milliseconds, so not in the transaction.
+fn hashed(options: RoleOptions) -> Result<RoleOptions> {
+    let password = match options.password {
+        Some(Some(Secret(password))) => Some(Some(Secret(verifier_of(&password)?))),
+        other => other,
+    };
+    Ok(RoleOptions { password, ..options })
+}
+
+fn with_options(user: User, options: RoleOptions) -> Result<User> {
+    let verifier = match options.password {
+        None => user.verifier,
+        Some(None) => None,
+        Some(Some(Secret(verifier))) => Some(verifier),
+    };
+    Ok(User {
+        superuser: options.superuser.unwrap_or(user.superuser),
+        can_login: options.login.unwrap_or(user.can_login),
+        verifier,
+        connection_limit: options.connection_limit.unwrap_or(user.connection_limit),
+        valid_until: match options.valid_until {
+            None => user.valid_until,
+            Some(text) => moment(&text)?,
+        },
+        ..user
+    })
+}
+
+/// A moment as VALID UNTIL takes it, in microseconds since 1970; without a time zone it is UTC. `None`: for ever.
+fn moment(text: &str) -> Result<Option<i64>> {
+    let trimmed = text.trim();
+    if trimmed.eq_ignore_ascii_case("infinity") {
+        return Ok(None);
+    }
+    let zoned = ["%Y-%m-%d %H:%M:%S%.f%#z", "%Y-%m-%dT%H:%M:%S%.f%#z"];
+    let plain = ["%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M"];
+    let zoned = zoned.iter().find_map(|form| DateTime::parse_from_str(trimmed, form).ok());
+    let plain = || plain.iter().find_map(|form| NaiveDateTime::parse_from_str(trimmed, form).ok());
+    let day = || NaiveDate::parse_from_str(trimmed, "%Y-%m-%d").ok().and_then(|day| day.and_hms_opt(0, 0, 0));
+    let utc = DateTime::parse_from_rfc3339(trimmed).ok().or(zoned).map(|at| at.naive_utc()).or_else(plain).or_else(day);
+    utc.map(|at| Some(at.and_utc().timestamp_micros())).ok_or_else(|| Error::InvalidValue {
+        what: "VALID UNTIL".into(),
+        value: text.into(),
+        allowed: "a time like 2030-01-31 or 2030-01-31 12:00:00+00, or infinity".into(),
+    })
+}
+
+fn name_of(role: &RoleName, user: &str) -> String {
+    match role {
+        RoleName::Named(name) => name.clone(),
+        RoleName::Current => user.to_owned(),
+        RoleName::Public => "public".into(),
+    }
+}
+
+fn refuse_built_in(name: &str) -> Result<()> {
+    if [users::VIEWER, users::OPERATOR].contains(&name) {
+        return Err(required(name, "it is a role that every server has"));
+    }
+    Ok(())
+}
+
+fn required(name: &str, why: &str) -> Error {
+    Error::Semantics { sqlstate: "2BP01", message: format!("role \"{name}\" is required by the server: {why}") }
+}
+
+/// The privileges that an object of that kind has, of those that were named.
+fn words(privileges: &[Privilege], is_schema: bool) -> Vec<&'static str> {
+    let all: &[_] = if is_schema { &["SELECT", "ALTER", "CREATE"] } else { &["SELECT", "ALTER"] };
+    if privileges.contains(&Privilege::All) {
+        return all.to_vec();
+    }
+    let word = |privilege: &Privilege| match privilege {
+        Privilege::Alter => "ALTER",
+        Privilege::Create => "CREATE",
+        Privilege::Select | Privilege::All => "SELECT",
+    };
+    privileges.iter().map(word).collect()
+}
+
+/// The oids of what is granted on, each with whether it is a schema. Whoever grants must own them.
+fn objects(connection: &Connection, user: &str, on: &GrantObject) -> Result<Vec<(i64, bool)>> {
+    let mut oids = Vec::new();
+    match on {
+        GrantObject::Relations { kind, names } => {
+            for (schema, name) in names {
+                let kind = kind.map(super::relation_kind);
+                let (oid, kind) = relation(connection, kind, schema.as_deref(), name)?;
+                let shown = schema.as_ref().map_or_else(|| name.clone(), |schema| format!("{schema}.{name}"));
+                own(connection, user, Object::Relation { oid, kind, name: &shown })?;
+                oids.push((oid, false));
+            }
+        }
+        GrantObject::Schemas(names) => {
+            for name in names {
+                let oid = schema_oid(connection, name)?;
+                own(connection, user, Object::Server("grant on schemas"))?;
+                oids.push((oid, true));
+            }
+        }
+        GrantObject::AllIn(names) => {
+            for name in names {
+                let schema = schema_oid(connection, name)?;
+                let found: Vec<(i64, String)> = connection
+                    .prepare("SELECT oid, name FROM temp.\"base.relations\" WHERE namespace = ?1")
+                    .and_then(|mut all| all.query_map([schema], |row| Ok((row.get(0)?, row.get(1)?)))?.collect())
+                    .context("listing a schema")?;
+                for (oid, name) in found {
+                    own(connection, user, Object::Relation { oid, kind: "table", name: &name })?;
+                    oids.push((oid, false));
+                }
+            }
+        }
+    }
+    Ok(oids)
+}
+
+fn own(connection: &Connection, user: &str, object: Object<'_>) -> Result<()> {
+    authorize(connection, user, Action::Own, object)
+}
+
+fn schema_oid(connection: &Connection, name: &str) -> Result<i64> {
+    let found = connection
+        .query_row("SELECT oid FROM temp.catalog_schemas WHERE name = ?1", [name], |row| row.get(0))
+        .optional()
+        .context("looking up a schema")?;
+    found.ok_or_else(|| Error::Semantics { sqlstate: "3F000", message: format!("schema \"{name}\" does not exist") })
+}
+
+/// A relation's oid and kind: of a user, or a virtual table.
+fn relation(
+    connection: &Connection,
+    kind: Option<RelationKind>,
+    schema: Option<&str>,
+    name: &str,
+) -> Result<(i64, &'static str)> {
+    if let Some(kind) = kind {
+        let found = relations::get(connection, kind, name)?;
+        return Ok((found.id.into(), kind.as_str()));
+    }
+    if schema.is_none_or(|schema| schema == "public")
+        && let Some(found) = relations::find(connection, name)?
+    {
+        return Ok((found.id.into(), found.kind.as_str()));
+    }
+    let found = connection
+        .query_row(
+            "SELECT r.oid FROM temp.\"base.relations\" r JOIN temp.catalog_schemas s ON s.oid = r.namespace
+             WHERE r.name = ?1 AND (?2 IS NULL OR s.name = ?2)
+             ORDER BY s.name = 'tidegate' DESC, s.name = 'rw_catalog' DESC LIMIT 1",
+            rusqlite::params![name, schema],
+            |row| row.get(0),
+        )
+        .optional()
+        .context("looking up a relation")?;
+    let shown = schema.map_or_else(|| name.to_owned(), |schema| format!("{schema}.{name}"));
+    found.map(|oid| (oid, "table")).ok_or(Error::UndefinedRelation { kind: "relation", name: shown, nearest: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::moment;
+
+    #[test]
+    fn moments_as_postgresql_takes_them() {
+        let new_year = 1_893_456_000_000_000;
+        for text in ["2030-01-01", "2030-01-01 00:00:00", "2030-01-01 01:00:00+01", "2030-01-01T00:00:00Z"] {
+            assert_eq!(moment(text).unwrap(), Some(new_year), "{text}");
+        }
+        assert_eq!(moment("infinity").unwrap(), None);
+        assert_eq!(moment("soon").unwrap_err().sqlstate(), "22023");
+    }
+}
