@@ -79,6 +79,20 @@ impl Store {
     /// [`Error::DataDirectory`] when another process has it open, when it was written by a newer version, or when it
     /// isn't a readable database; [`Error::Store`] for what else SQLite refuses.
     pub fn open(dir: &Path) -> Result<Self> {
+        Self::open_with(dir, Writer::start)
+    }
+
+    /// Opens it without the writer's thread: each transaction runs where it is asked for, so that a test on one thread
+    /// is the same every time.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    #[cfg(feature = "hooks")]
+    pub fn open_inline(dir: &Path) -> Result<Self> {
+        Self::open_with(dir, |connection| Ok(Writer::inline(connection)))
+    }
+
+    fn open_with(dir: &Path, writer: impl FnOnce(Connection) -> std::io::Result<Writer>) -> Result<Self> {
         std::fs::create_dir_all(dir).map_err(|error| unusable(dir, "cannot be made", &error))?;
         let lock = lock(dir)?;
         let path = dir.join(FILE_NAME);
@@ -86,7 +100,7 @@ impl Store {
         configure(&connection).map_err(|error| unreadable(&path, &error))?;
         migrate(&mut connection, &path)?;
         let readers = Arc::new(Readers::new(path.clone()));
-        let writer = Some(Writer::start(connection).map_err(|error| unusable(dir, "cannot start its writer", &error))?);
+        let writer = Some(writer(connection).map_err(|error| unusable(dir, "cannot start its writer", &error))?);
         Ok(Self { shared: Arc::new(Shared { path, readers, writer, _lock: Some(lock), served: true }) })
     }
 

@@ -14,6 +14,8 @@ type Job = Box<dyn FnOnce(&mut Connection) + Send>;
 pub(super) struct Writer {
     jobs: Option<mpsc::Sender<Job>>,
     thread: Option<thread::JoinHandle<()>>,
+    #[cfg(feature = "hooks")]
+    inline: Option<std::sync::Mutex<Connection>>,
 }
 
 impl Writer {
@@ -26,7 +28,18 @@ impl Writer {
             // Folds the log into the file, so that the next start has nothing to redo.
             let _ = connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
         })?;
-        Ok(Self { jobs: Some(jobs), thread: Some(thread) })
+        Ok(Self {
+            jobs: Some(jobs),
+            thread: Some(thread),
+            #[cfg(feature = "hooks")]
+            inline: None,
+        })
+    }
+
+    /// Without a thread: every transaction is done when it is sent.
+    #[cfg(feature = "hooks")]
+    pub(super) fn inline(connection: Connection) -> Self {
+        Self { jobs: None, thread: None, inline: Some(std::sync::Mutex::new(connection)) }
     }
 
     pub(super) async fn run<T, F>(&self, durability: Durability, work: F) -> Result<T>
@@ -34,6 +47,11 @@ impl Writer {
         T: Send + 'static,
         F: FnOnce(&Transaction<'_>) -> Result<T> + Send + 'static,
     {
+        #[cfg(feature = "hooks")]
+        if let Some(connection) = &self.inline {
+            let mut connection = connection.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            return transaction(&mut connection, durability, work);
+        }
         let (answer, answered) = oneshot::channel();
         let job: Job = Box::new(move |connection| {
             // A caller that has gone away does not undo its transaction.

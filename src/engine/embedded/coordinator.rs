@@ -16,10 +16,11 @@ use metrics::{counter, histogram};
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
 
 use super::Config;
+use super::hooks::{Hooks, Point};
 use super::message::{Barrier, Failure, Report, SourceControl};
 use super::reports::Gathered;
 use super::request::{Claim, RateChange, Request};
@@ -78,6 +79,7 @@ pub struct Coordinator {
     /// Why the last recovery failed.
     last_failure: String,
     ending: bool,
+    hooks: Hooks,
 }
 
 impl Coordinator {
@@ -87,13 +89,14 @@ impl Coordinator {
         config: Config,
         requests: mpsc::Receiver<Request>,
         committed: watch::Sender<Epoch>,
+        hooks: Hooks,
     ) -> Self {
         let (sender, reports) = mpsc::unbounded_channel();
         Self {
             store,
             config,
             epoch: Epoch(0),
-            topology: Topology::new(sender),
+            topology: Topology::new(sender, hooks.clone()),
             reports,
             requests,
             waiting: Vec::new(),
@@ -107,19 +110,19 @@ impl Coordinator {
             recoveries: 0,
             last_failure: String::new(),
             ending: false,
+            hooks,
         }
     }
 
     /// Runs until it is asked to shut down, or everyone who could ask is gone.
     pub async fn run(mut self) {
         self.recover_until_it_works("the engine starts").await;
-        let mut ticks = interval(self.config.barrier_interval);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut next_tick = clock::now();
         loop {
             tokio::select! {
                 biased;
                 Some(report) = self.reports.recv() => match report {
-                    Report::CheckpointWanted => self.checkpoint_wanted = true,
+                    Report::CheckpointWanted => self.checkpoint_wanted = self.hooks.barriers_by_itself(),
                     Report::Died(failure) => self.on_failure(failure).await,
                     // Late reports of a barrier that was given up.
                     Report::Source(_) | Report::Scan(_) => {}
@@ -134,14 +137,17 @@ impl Coordinator {
                     Some(request) => self.on_request(request).await,
                 },
                 Some(Ok((source, discovered))) = self.discoveries.join_next() => self.on_discovery(source, discovered),
-                _ = ticks.tick() => self.tick().await,
+                () = clock::sleep_until(next_tick) => {
+                    next_tick = clock::now() + self.config.barrier_interval;
+                    self.tick().await;
+                }
             }
             if self.ending {
                 return self.end().await;
             }
             if self.checkpoint_wanted || self.has_work() {
                 self.checkpoint().await;
-                ticks.reset();
+                next_tick = clock::now() + self.config.barrier_interval;
             }
         }
     }
@@ -155,7 +161,9 @@ impl Coordinator {
         for waiting in &mut self.waiting {
             waiting.next_tick = false;
         }
-        self.checkpoint().await;
+        if self.hooks.barriers_by_itself() {
+            self.checkpoint().await;
+        }
         self.discover();
         self.topology.reap();
     }
@@ -203,6 +211,7 @@ impl Coordinator {
     async fn on_request(&mut self, request: Request) {
         match request {
             Request::Statement { statement, claim, reply } => {
+                self.hooks.requested(&self.store, &self.moment(self.epoch), &statement);
                 self.waiting.push(Waiting { statement, claim, reply: Some(reply), next_tick: false });
             }
             Request::Flush(reply) => self.flushes.push(reply),
@@ -231,7 +240,7 @@ impl Coordinator {
         let flushes = std::mem::take(&mut self.flushes);
         let barrier = Barrier { epoch: Epoch(self.epoch.0 + 1), align: !statements.is_empty() };
         self.epoch = barrier.epoch;
-        let started = Instant::now();
+        let started = clock::now();
         match self.gather(barrier).await {
             Ok(()) => self.commit(barrier, started, statements, flushes).await,
             Err(failure) => {
@@ -254,6 +263,7 @@ impl Coordinator {
                 .try_send(SourceControl::Barrier(barrier))
                 .map_err(|_| Failure::Other("a source actor takes no barrier".into()))?;
         }
+        self.hooks.point(Point::BarrierSent).await;
         let mut missing = self.topology.actor_count();
         while missing > 0 {
             match self.reports.recv().await {
@@ -281,11 +291,12 @@ impl Coordinator {
         statements: Vec<Waiting>,
         flushes: Vec<oneshot::Sender<Result<Epoch>>>,
     ) {
-        let now = clock::now_micros();
+        self.hooks.point(Point::BeforeCommit).await;
+        let moment = self.moment(barrier.epoch);
+        let now = moment.now;
         let checkpoint = self.gathered.checkpoint(&mut self.topology, now);
         let states = checkpoint.states.clone();
         let rows = checkpoint.emitted.iter().map(|emitted| emitted.offsets.len() as u64).sum();
-        let moment = Moment { epoch: barrier.epoch, now, surroundings: self.surroundings(now) };
         let asked: Vec<(Statement, Arc<Claim>)> =
             statements.iter().map(|waiting| (waiting.statement.clone(), Arc::clone(&waiting.claim))).collect();
         let seen_version = Arc::clone(&self.seen_version);
@@ -293,6 +304,7 @@ impl Coordinator {
         let written = self
             .store
             .write(durability, move |tx| {
+                let early = moment.hooks.before_states(tx)?;
                 checkpoint::write(tx, moment.epoch, now, &checkpoint)?;
                 let version = data_version(tx)?;
                 if seen_version.swap(version, Ordering::Relaxed) != version {
@@ -304,12 +316,14 @@ impl Coordinator {
                     .map(|(statement, claim)| claim.take().then(|| statement::apply(tx, &moment, statement)))
                     .collect();
                 let rows = barrier.align.then(|| running::sources(tx)).transpose()?;
+                let rows = rows.map(|rows| moment.hooks.read_back(rows, early));
                 let ready = rescale::ready(tx, &moment)?;
                 Ok(Committed { answers, rows, ready })
             })
             .await;
         match written {
             Ok(committed) => {
+                self.hooks.point(Point::AfterCommit).await;
                 self.recoveries = 0;
                 histogram!(observe::CHECKPOINT_SECONDS).record(started.elapsed().as_secs_f64());
                 counter!(observe::ROWS).increment(rows);
@@ -350,6 +364,7 @@ impl Coordinator {
             error!(%error, detail = error.detail(), "the actors could not be changed after a commit");
             self.recover_until_it_works("its actors could not be changed").await;
         }
+        self.hooks.point(Point::BeforeAnswers).await;
         for (mut waiting, answer) in statements.into_iter().zip(committed.answers) {
             match answer {
                 // Withdrawn before it was applied.
@@ -373,16 +388,19 @@ impl Coordinator {
 
     fn reconcile(&mut self, rows: Vec<SourceRow>) -> Result<()> {
         compile_views(&rows, &mut self.branches);
-        self.topology.reconcile(rows, &self.branches, build_connector)
+        let hooks = &self.hooks;
+        self.topology.reconcile(rows, &self.branches, |row| build_connector(row, hooks))
     }
 
-    fn surroundings(&self, now: i64) -> Surroundings {
-        Surroundings {
+    fn moment(&self, epoch: Epoch) -> Moment {
+        let now = clock::now_micros();
+        let surroundings = Surroundings {
             available: self.config.available_parallelism,
             barrier_interval: i64::try_from(self.config.barrier_interval.as_micros()).unwrap_or(i64::MAX),
             now,
             asking: None,
-        }
+        };
+        Moment { epoch, now, surroundings, hooks: self.hooks.clone() }
     }
 
     async fn on_failure(&mut self, failure: Failure) {
@@ -428,12 +446,13 @@ impl Coordinator {
 
     async fn pause(&mut self) {
         let seconds = 1 << (self.recoveries - QUICK_RECOVERIES).min(5);
-        let end = Instant::now() + std::time::Duration::from_secs(seconds);
+        let end = clock::now() + std::time::Duration::from_secs(seconds);
         let cause = self.last_failure.clone();
         let detail = || Error::Recovering { detail: format!("{cause}. Next try in at most {seconds} s.") };
         loop {
             tokio::select! {
-                () = sleep_until(end) => return,
+                biased;
+                () = clock::sleep_until(end) => return,
                 request = self.requests.recv() => match request {
                     None => {
                         self.ending = true;
@@ -455,16 +474,18 @@ impl Coordinator {
         self.topology.abort().await;
         self.gathered = Gathered::default();
         let (sender, reports) = mpsc::unbounded_channel();
-        self.topology = Topology::new(sender);
+        self.topology = Topology::new(sender, self.hooks.clone());
         self.reports = reports;
         let (now, why) = (clock::now_micros(), reason.to_owned());
+        let hooks = self.hooks.clone();
         let (epoch, rows) = self
             .store
             .write(Durability::Full, move |tx| {
+                hooks.before_recovery(tx)?;
                 checkpoint::reset_actors(tx)?;
                 violations::record(tx, now)?;
                 relations::log_event(tx, now, "RECOVERY", &json!({"reason": why}))?;
-                Ok((running::epoch(tx)?, running::sources(tx)?))
+                Ok((running::epoch(tx)?, hooks.read_back(running::sources(tx)?, None)))
             })
             .await?;
         counter!(observe::RECOVERIES).increment(1);

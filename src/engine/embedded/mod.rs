@@ -10,6 +10,10 @@
 pub mod columns;
 pub mod connector;
 mod coordinator;
+#[cfg(feature = "hooks")]
+pub mod hooks;
+#[cfg(not(feature = "hooks"))]
+mod hooks;
 mod message;
 mod pace;
 mod reports;
@@ -43,6 +47,7 @@ use crate::store::running::{self, ScanRow, SourceRow};
 use crate::store::{Context, Durability, Store, checkpoint, relations, rescales};
 use connector::Connector;
 use coordinator::Coordinator;
+use hooks::Hooks;
 use request::{Claim, RateChange, Request};
 use statement::{Answer, Discovered, Statement};
 use topology::Branches;
@@ -61,15 +66,26 @@ pub struct Embedded {
     store: Store,
     requests: mpsc::Sender<Request>,
     committed: watch::Receiver<Epoch>,
+    hooks: Hooks,
 }
 
 impl Embedded {
     /// Starts the engine on a store: what was committed there runs on.
     pub fn start(store: Store, config: Config) -> Self {
+        Self::with_hooks(store, config, Hooks::default())
+    }
+
+    /// Starts it with a test's hooks.
+    #[cfg(feature = "hooks")]
+    pub fn start_with(store: Store, config: Config, hooks: Hooks) -> Self {
+        Self::with_hooks(store, config, hooks)
+    }
+
+    fn with_hooks(store: Store, config: Config, hooks: Hooks) -> Self {
         let (requests, queue) = mpsc::channel(64);
         let (committed, watched) = watch::channel(Epoch(0));
-        tokio::spawn(Coordinator::new(store.clone(), config, queue, committed).run());
-        Self { store, requests, committed: watched }
+        tokio::spawn(Coordinator::new(store.clone(), config, queue, committed, hooks.clone()).run());
+        Self { store, requests, committed: watched, hooks }
     }
 
     async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> Request) -> Result<T> {
@@ -85,6 +101,7 @@ impl Embedded {
         let request = Request::Statement { statement, claim: Arc::clone(&claim), reply };
         self.requests.send(request).await.map_err(|_| Error::ShuttingDown)?;
         let cancelled = tokio::select! {
+            biased;
             answer = &mut answer => return answer.map_err(|_| Error::ShuttingDown)?,
             () = cancel.cancelled() => claim.withdraw(),
         };
@@ -108,6 +125,7 @@ impl Embedded {
                 return Ok(());
             }
             tokio::select! {
+            biased;
                 changed = committed.changed() => changed.map_err(|_| Error::ShuttingDown)?,
                 () = cancel.cancelled() => return Err(Error::Canceled),
             }
@@ -152,7 +170,7 @@ impl Embedded {
         for branch in &plan.branches {
             let Some(row) = rows.iter().find(|row| row.name == branch.source) else { continue };
             if !sources.contains_key(&row.name) {
-                let discovered = build_connector(row)?.discover().await?;
+                let discovered = build_connector(row, &self.hooks)?.discover().await?;
                 sources.insert(row.name.clone(), discovered);
             }
         }
@@ -169,11 +187,15 @@ impl Engine for Embedded {
 
     async fn create_source(&self, mut request: CreateSource, cancel: &CancellationToken) -> Result<()> {
         let now = clock::now_micros();
-        let connector = new_connector(&request.connector, &request.options, &request.columns, &request.name, now)?;
+        let connector = match self.hooks.connector(&request.name) {
+            Some(connector) => connector,
+            None => new_connector(&request.connector, &request.options, &request.columns, &request.name, now)?,
+        };
         if let Some(limit) = connector::source_rate_limit(&request.options)? {
             request.rate_limit = Some(limit);
         }
         let splits = tokio::select! {
+            biased;
             splits = connector.discover() => splits?,
             () = cancel.cancelled() => return Err(Error::Canceled),
         };
@@ -182,6 +204,7 @@ impl Engine for Embedded {
 
     async fn create_view(&self, request: CreateView, cancel: &CancellationToken) -> Result<()> {
         let statement = tokio::select! {
+            biased;
             statement = self.prepare_view(&request) => statement?,
             () = cancel.cancelled() => return Err(Error::Canceled),
         };
@@ -242,6 +265,7 @@ impl Engine for Embedded {
 
     async fn flush(&self, cancel: &CancellationToken) -> Result<Epoch> {
         tokio::select! {
+            biased;
             epoch = self.ask(Request::Flush) => epoch?,
             () = cancel.cancelled() => Err(Error::Canceled),
         }
@@ -305,7 +329,10 @@ fn new_connector(
     connector::build(connector, options, columns::schema(columns)?, source, created_at)
 }
 
-fn build_connector(row: &SourceRow) -> Result<Arc<dyn Connector>> {
+fn build_connector(row: &SourceRow, hooks: &Hooks) -> Result<Arc<dyn Connector>> {
+    if let Some(connector) = hooks.connector(&row.name) {
+        return Ok(connector);
+    }
     new_connector(&row.connector, &row.options, &row.columns, &row.name, row.created_at)
 }
 

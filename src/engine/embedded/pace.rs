@@ -5,6 +5,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::clock;
+
 /// Rows that a reader is asked for at once.
 pub const MAX_CHUNK_ROWS: usize = 4096;
 
@@ -27,7 +29,7 @@ pub struct Pace {
 impl Pace {
     /// A reader that has read nothing yet. The limit is in rows a second; `Some(0)` pauses.
     pub fn new(rate_limit: watch::Receiver<Option<u32>>) -> Self {
-        Self { rate_limit, next_read: Instant::now(), epoch_bytes: 0 }
+        Self { rate_limit, next_read: clock::now(), epoch_bytes: 0 }
     }
 
     fn limit(&self) -> Option<u32> {
@@ -40,7 +42,7 @@ impl Pace {
             && match self.limit() {
                 None => true,
                 Some(0) => false,
-                Some(_) => self.next_read <= Instant::now(),
+                Some(_) => self.next_read <= clock::now(),
             }
     }
 
@@ -56,7 +58,7 @@ impl Pace {
     pub fn spend(&mut self, rows: usize, bytes: usize) -> bool {
         if let Some(limit @ 1..) = self.limit() {
             // Not from the time that was due: what a slow reader didn't use is not saved up for a burst.
-            self.next_read = Instant::now() + Duration::from_secs_f64(rows as f64 / f64::from(limit));
+            self.next_read = clock::now() + Duration::from_secs_f64(rows as f64 / f64::from(limit));
         }
         let before = self.epoch_bytes;
         self.epoch_bytes += bytes;
@@ -76,11 +78,12 @@ impl Pace {
         };
         let timer = async {
             match due {
-                Some(due) => tokio::time::sleep_until(due).await,
+                Some(due) => clock::sleep_until(due).await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
+            biased;
             () = timer => {}
             changed = self.rate_limit.changed() => if changed.is_err() {
                 // The coordinator is gone; the actor learns it from its control channel.

@@ -45,7 +45,8 @@ pub fn apply(tx: &Connection, moment: &Moment, request: &Rescale) -> Result<Answ
         let parallelism = report.plan.from_parallelism;
         return Ok(Answer::Rescaled(Rescaled::Unchanged { parallelism }));
     }
-    let next = next(report, request.deferred);
+    let unchecked = moment.hooks.commits_unchecked(&request.source);
+    let next = if unchecked { Next::Commit } else { next(report, request.deferred) };
     if matches!(next, Next::NotYet) {
         return Ok(Answer::NotYet);
     }
@@ -104,6 +105,16 @@ pub fn ready(tx: &Connection, moment: &Moment) -> Result<Vec<RescaleId>> {
         }
     }
     Ok(ready)
+}
+
+/// What the check says outside a barrier.
+///
+/// # Errors
+/// As [`apply`].
+#[cfg(feature = "hooks")]
+pub fn passes(connection: &Connection, moment: &Moment, request: &Rescale) -> Result<bool> {
+    let checked = run_check(connection, moment, &request.source, request.target, request.policy, None)?;
+    Ok(checked.report.decision() == Decision::Pass)
 }
 
 fn check_pending(tx: &Connection, moment: &Moment, id: RescaleId, row: &RescaleRow) -> Result<Checked> {

@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::connector::json::KEPT_TEXT;
 use super::connector::{BadRow, Chunk, ReadEvent, Reader, Start};
+use super::hooks::{Hooks, Point};
 use super::message::{Barrier, Failure, Report, ScanReport, ScanResume, Upstream};
 use super::pace::{MAX_CHUNK_ROWS, Pace};
 use super::view::Branch;
@@ -52,6 +53,7 @@ pub struct ScanActor {
     pub rate_limit: watch::Receiver<Option<u32>>,
     pub permit: watch::Receiver<Permit>,
     pub epoch_work: EpochWork,
+    pub hooks: Hooks,
 }
 
 /// What an actor did since the last barrier.
@@ -224,6 +226,7 @@ impl ScanActor {
         if self.stage != (Stage::Backfill { reader: ReaderState::Live }) {
             self.reader = None;
         }
+        self.hooks.point(Point::ScanReports).await;
         self.report(barrier);
         if !barrier.align {
             return Ok(true);

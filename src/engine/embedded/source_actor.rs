@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
 use super::connector::{Chunk, ReadEvent, Reader, Start};
+use super::hooks::{Hooks, Point};
 use super::message::{Barrier, Failure, Report, SourceControl, SourceReport, SourceResume, Upstream};
 use super::pace::{MAX_CHUNK_ROWS, Pace};
 use crate::backfill::id::{FragmentId, Offset, SourceId, SplitId};
@@ -20,6 +21,7 @@ pub struct SourceActor {
     pub reports: mpsc::UnboundedSender<Report>,
     /// Rows a second; `Some(0)`: paused.
     pub rate_limit: watch::Receiver<Option<u32>>,
+    pub hooks: Hooks,
 }
 
 /// What happened since the last barrier.
@@ -101,6 +103,7 @@ impl SourceActor {
     async fn end_epoch(&mut self, barrier: Barrier, progress: &mut Progress) -> Result<bool, Failure> {
         let passed = self.splits.iter().filter_map(|(split, passed)| passed.map(|at| (split.clone(), at))).collect();
         self.send(Upstream::Barrier(barrier, Arc::new(passed))).await?;
+        self.hooks.point(Point::SourceReports).await;
         let Progress { moved, errors } = std::mem::take(progress);
         let _ = self.reports.send(Report::Source(SourceReport {
             epoch: barrier.epoch,

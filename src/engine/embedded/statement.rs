@@ -6,6 +6,7 @@ use rusqlite::{Connection, params};
 use serde_json::json;
 
 use super::connector::Watermarks;
+use super::hooks::Hooks;
 use super::rescale;
 use crate::backfill::assignment::{Assignment, reassign};
 use crate::backfill::id::{ActorId, Epoch, FragmentId, JobId, Offset, RescaleId, SourceId, SplitId};
@@ -53,7 +54,7 @@ pub enum Answer {
 }
 
 /// The moment at which statements are applied.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone)]
 pub struct Moment {
     /// The barrier's epoch.
     pub epoch: Epoch,
@@ -61,6 +62,8 @@ pub struct Moment {
     pub now: i64,
     /// What the check needs to know of the engine.
     pub surroundings: Surroundings,
+    /// A test's.
+    pub hooks: Hooks,
 }
 
 /// Applies one statement; on an error the transaction is as it was before it.

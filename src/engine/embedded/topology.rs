@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::connector::Connector;
+use super::hooks::{self, Hooks};
 use super::message::{Failure, Report, ScanResume, SourceControl, SourceResume, Upstream};
 use super::scan::Scan;
 use super::scan_actor::{EpochWork, Permit, ScanActor};
@@ -33,6 +34,7 @@ pub struct Topology {
     pub sources: BTreeMap<SourceId, RunningSource>,
     tasks: JoinSet<()>,
     reports: mpsc::UnboundedSender<Report>,
+    hooks: Hooks,
 }
 
 /// A source with its actors.
@@ -49,8 +51,8 @@ pub type Branches = BTreeMap<(JobId, SourceId), Arc<Vec<Branch>>>;
 
 impl Topology {
     /// Nothing runs yet. Actors report to `reports`.
-    pub fn new(reports: mpsc::UnboundedSender<Report>) -> Self {
-        Self { sources: BTreeMap::new(), tasks: JoinSet::new(), reports }
+    pub fn new(reports: mpsc::UnboundedSender<Report>, hooks: Hooks) -> Self {
+        Self { sources: BTreeMap::new(), tasks: JoinSet::new(), reports, hooks }
     }
 
     /// Ends all actors at once. What they did since the last checkpoint is lost, as in a crash.
@@ -142,6 +144,7 @@ impl Topology {
                     control: controlled,
                     reports: self.reports.clone(),
                     rate_limit: running.rate_limit.subscribe(),
+                    hooks: self.hooks.clone(),
                 };
                 self.spawn(source_actor.run());
                 running.actors.insert(*actor, control);
@@ -191,6 +194,7 @@ impl Topology {
                 rate_limit: scan.rate_limit.subscribe(),
                 permit: scan.permit.subscribe(),
                 epoch_work: EpochWork::default(),
+                hooks: self.hooks.clone(),
             };
             self.spawn(scan_actor.run());
             outputs.entry(*source_actor).or_default().push((scan_row.fragment, feed));
@@ -236,7 +240,8 @@ impl Topology {
 /// The state that a new actor takes a split up with. `None`: the split rests, since its row can't be trusted; the row
 /// is in `tidegate.invariant_violations`.
 fn recovered(scan: &ScanRow, split: &SplitId) -> Option<BackfillStateWithProgress> {
-    let state = scan.states.get(split)?.state()?;
+    let Some(row) = scan.states.get(split) else { return hooks::state_without_row() };
+    let state = row.state()?;
     if scan.forwarding && !state.is_finished() {
         // Every split of a forwarding fragment was Finished. To believe the row would double what came out since.
         return Some(BackfillStateWithProgress::finished());
