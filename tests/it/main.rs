@@ -7,10 +7,13 @@
     reason = "a test that can't go on should say so"
 )]
 
+mod backup;
 mod exactly_once;
+mod faults;
 mod files;
 mod gate;
 mod lifecycle;
 mod psql;
 mod server;
 mod slt;
+mod upgrade;
