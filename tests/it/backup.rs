@@ -34,9 +34,12 @@ async fn a_backup_under_load_is_one_moment_and_every_row_comes_once_after_it() {
     for round in 0..3 {
         let file = place.path().join(format!("{round}.db"));
         // By URL and by directory.
-        let place: [&dyn AsRef<std::ffi::OsStr>; 2] =
-            if round == 0 { [&"--url", &server.url()] } else { [&"--data-dir", &server.data_dir()] };
-        let output = run(&[&"backup", &file, place[0], place[1]]);
+        let (flag, from) = if round == 0 {
+            ("--url", server.url())
+        } else {
+            ("--data-dir", server.data_dir().display().to_string())
+        };
+        let output = run(&[&"backup", &file, &flag, &from]);
         assert!(output.status.success(), "{}", said(&output));
         assert!(said(&output).contains("sources: 1, materialized views: 1"), "{}", said(&output));
         rows.append_to_all();
