@@ -34,11 +34,8 @@ async fn a_backup_under_load_is_one_moment_and_every_row_comes_once_after_it() {
     for round in 0..3 {
         let file = place.path().join(format!("{round}.db"));
         // By URL and by directory.
-        let (flag, from) = if round == 0 {
-            ("--url", server.url())
-        } else {
-            ("--data-dir", server.data_dir().display().to_string())
-        };
+        let (flag, from) =
+            if round == 0 { ("--url", server.url()) } else { ("--data-dir", server.data_dir().display().to_string()) };
         let output = run(&[&"backup", &file, &flag, &from]);
         assert!(output.status.success(), "{}", said(&output));
         assert!(said(&output).contains("sources: 1, materialized views: 1"), "{}", said(&output));

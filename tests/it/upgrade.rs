@@ -80,7 +80,12 @@ async fn every_earlier_file_is_opened_with_all_that_is_in_it() {
         assert_eq!(session.value("SELECT count(*) FROM held").await, "0");
         // And it goes on: what was held is made, the rescale commits, new rows come.
         session.run("ALTER MATERIALIZED VIEW held SET backfill_rate_limit = DEFAULT").await;
-        session.wait_for("SELECT decision FROM tidegate.rescale_history WHERE rescale_id = 3", "committed").await;
+        session
+            .wait_for(
+                "SELECT count(*) FROM tidegate.rescale_history WHERE rescale_id = 3 AND decision = 'committed'",
+                "1",
+            )
+            .await;
         write_splits(place.path(), 25);
         session.wait_for("SELECT count(*) FROM held", "75").await;
         session.run("FLUSH; FLUSH").await;

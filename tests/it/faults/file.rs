@@ -164,6 +164,7 @@ async fn a_file_that_another_program_locks_is_waited_for_told_and_taken_again() 
     let other = Connection::open(server.data_dir().join("tidegate.db")).unwrap();
     other.busy_timeout(crate::server::PATIENCE).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    session.run("SET rescale_timeout = 0").await;
     let error = session.error("ALTER SOURCE s SET PARALLELISM = 3").await;
     assert_eq!((error.sqlstate.as_str(), error.message.as_str()), ("55P03", "the checkpoint could not be written"));
     assert!(error.detail.contains("database is locked") && error.hint.contains("Another program"), "{error:?}");
