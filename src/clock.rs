@@ -1,6 +1,8 @@
 //! The clock: microseconds since 1970 (UTC), the unit of every time in the state file; and the engine's timers.
 
 #[cfg(feature = "hooks")]
+mod jump;
+#[cfg(feature = "hooks")]
 pub mod simulated;
 
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,7 +15,12 @@ pub fn now_micros() -> i64 {
     if let Some(now) = simulated::now_micros() {
         return now;
     }
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| i64::try_from(since.as_micros()).unwrap_or(i64::MAX));
+    #[cfg(feature = "hooks")]
+    let now = now.saturating_add(jump::micros());
+    now
 }
 
 /// Now, for measuring and waiting.

@@ -182,7 +182,7 @@ impl Config {
                 Some("ms"),
                 "Time between two barriers, each of which is a checkpoint.",
             ),
-            row("data_dir", self.data_dir.display().to_string(), None, "Directory of the state file."),
+            row("data_dir", absolute(&self.data_dir), None, "Directory of the state file."),
             row("engine", "embedded".into(), None, "What runs sources and views."),
             row("http", self.http.to_string(), None, "Address for /healthz, /metrics and the status page."),
             row("listen", self.listen.to_string(), None, "Address for PostgreSQL clients."),
@@ -208,6 +208,11 @@ impl Config {
             ),
         ]
     }
+}
+
+/// As it reads from anywhere on this machine.
+fn absolute(dir: &Path) -> String {
+    std::path::absolute(dir).unwrap_or_else(|_| dir.to_path_buf()).display().to_string()
 }
 
 fn pick<T>(

@@ -300,6 +300,22 @@ pub enum Error {
         /// The next step.
         hint: String,
     },
+    /// The state file is not what SQLite and Tidegate wrote.
+    #[error("state file {file} is damaged")]
+    DamagedFile {
+        /// The file.
+        file: String,
+        /// What is wrong in it.
+        detail: String,
+    },
+    /// A barrier's checkpoint could not be committed, so nothing of it was.
+    #[error("the checkpoint could not be written")]
+    CheckpointFailed {
+        /// The SQLSTATE of the cause: 53100 for a full disk.
+        sqlstate: &'static str,
+        /// The cause.
+        detail: String,
+    },
     /// SQLite failed.
     #[error("the state store failed: {context}")]
     Store {
@@ -396,9 +412,11 @@ impl Error {
             | Self::Semantics { sqlstate, .. }
             | Self::InvalidQuery { sqlstate, .. }
             | Self::Session { sqlstate, .. }
+            | Self::CheckpointFailed { sqlstate, .. }
             | Self::Query { sqlstate, .. } => sqlstate,
             Self::DataDirectory { .. } | Self::Config { .. } => "F0000",
             Self::Store { source, .. } => store_sqlstate(source),
+            Self::DamagedFile { .. } => "XX001",
             Self::Connection { .. } => "08001",
             Self::Server { sqlstate, .. } => sqlstate,
             Self::Recovering { .. } => "57P03",
@@ -423,6 +441,8 @@ impl Error {
             | Self::Recovering { detail }
             | Self::InvalidQuery { detail, .. }
             | Self::Query { detail, .. }
+            | Self::DamagedFile { detail, .. }
+            | Self::CheckpointFailed { detail, .. }
             | Self::DataDirectory { detail, .. } => Some(detail.clone()),
             Self::Store { source, .. } => Some(source.to_string()),
             Self::UnknownOption { known, .. } => Some(format!("Known: {}.", known.join(", "))),
@@ -471,6 +491,9 @@ impl Error {
             Self::SourceUnreachable { .. } => Some("Nothing was changed. Try again once it can be reached.".into()),
             Self::UndefinedType { supported, .. } => Some((*supported).into()),
             Self::Recovering { .. } => Some("Try again in a moment.".into()),
+            Self::DamagedFile { .. } | Self::Store { .. } | Self::CheckpointFailed { .. } => {
+                store_hint(self.sqlstate()).map(str::to_owned)
+            }
             Self::Internal(_) => Some("Please report this, with the server's log.".into()),
             _ => None,
         }
@@ -494,8 +517,24 @@ fn store_sqlstate(error: &rusqlite::Error) -> &'static str {
         Some(ErrorCode::OperationInterrupted) => "57014",
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => "XX001",
         Some(ErrorCode::ReadOnly) => "25006",
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => "55P03",
         Some(_) => "58030",
         None => "XX000",
+    }
+}
+
+/// What to do about the state file, by SQLSTATE.
+fn store_hint(sqlstate: &str) -> Option<&'static str> {
+    match sqlstate {
+        "53100" => Some("Make room on the disk of the data directory. Tidegate tries again by itself."),
+        "XX001" => Some(
+            "Stop the server and run `tidegate repair --data-dir DIR --from-backup FILE`: it keeps the damaged file beside the new one.",
+        ),
+        "55P03" => Some("Another program has locked the state file: end it. Tidegate tries again by itself."),
+        "25006" | "58030" => {
+            Some("Check the disk of the data directory and that it can be written to. Tidegate tries again by itself.")
+        }
+        _ => None,
     }
 }
 

@@ -32,6 +32,7 @@ pub mod command;
 pub mod config;
 pub mod engine;
 pub mod error;
+pub mod failpoint;
 pub mod observe;
 pub mod secret;
 pub mod serve;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use tidegate::cli::{check, demo, exit_code, passwd, serve, watch};
+use tidegate::cli::{backup, check, demo, exit_code, passwd, serve, watch};
 use tidegate::config::Flags;
 use tracing_subscriber::EnvFilter;
 
@@ -27,6 +27,12 @@ enum Command {
     Check(check::CheckArgs),
     /// Show live progress of every materialized view and split.
     Watch(watch::WatchArgs),
+    /// Copy the state file, while the server runs.
+    Backup(backup::BackupArgs),
+    /// Make a backup the state of a data directory.
+    Restore(backup::RestoreArgs),
+    /// Look at a whole state file, and put a backup in the place of a damaged one.
+    Repair(backup::RepairArgs),
 }
 
 /// Worker threads: queries read SQLite on them, so there are more than cores.
@@ -65,6 +71,9 @@ fn main() -> ExitCode {
             Command::Passwd(args) => exit_code(passwd::run(args).await),
             Command::Check(args) => check::run(args).await,
             Command::Watch(args) => exit_code(watch::run(args).await),
+            Command::Backup(args) => exit_code(backup::back_up(args).await),
+            Command::Restore(args) => exit_code(backup::restore(args)),
+            Command::Repair(args) => exit_code(backup::repair(args)),
         }
     })
 }

@@ -99,8 +99,14 @@ pub async fn serve(
         max_connections: config.max_connections,
         sessions,
     });
-    let http: JoinHandle<std::io::Result<()>> =
-        tokio::spawn(observe::serve(listeners.http, store.clone(), metrics, interval, shutdown.clone()));
+    let http: JoinHandle<std::io::Result<()>> = tokio::spawn(observe::serve(
+        listeners.http,
+        Arc::clone(&engine),
+        store.clone(),
+        metrics,
+        interval,
+        shutdown.clone(),
+    ));
     wire::serve(listeners.postgres, shared, shutdown.clone(), DRAIN).await;
     shutdown.cancel();
     engine.shutdown().await;

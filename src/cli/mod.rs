@@ -1,5 +1,6 @@
 //! The commands of the command line, one file each.
 
+pub mod backup;
 pub mod check;
 mod client;
 pub mod connector;

@@ -124,6 +124,9 @@ pub trait Engine: Send + Sync {
     /// `embedded` or `risingwave`.
     fn name(&self) -> &'static str;
 
+    /// What keeps it from making checkpoints; `None` while nothing does.
+    fn trouble(&self) -> Option<String>;
+
     /// Makes a source.
     ///
     /// # Errors

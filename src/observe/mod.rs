@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::error;
 
 use crate::clock;
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::store::{Context, Store};
 
@@ -40,6 +41,7 @@ const STALE_INTERVALS: i64 = 5;
 
 /// What the endpoints show.
 struct Observed {
+    engine: Arc<dyn Engine>,
     store: Store,
     metrics: PrometheusHandle,
     barrier_interval: i64,
@@ -74,12 +76,13 @@ pub fn install_metrics() -> Result<PrometheusHandle> {
 /// When the listener fails.
 pub async fn serve(
     listener: TcpListener,
+    engine: Arc<dyn Engine>,
     store: Store,
     metrics: PrometheusHandle,
     barrier_interval: i64,
     shutdown: CancellationToken,
 ) -> std::io::Result<()> {
-    let observed = Arc::new(Observed { store, metrics, barrier_interval });
+    let observed = Arc::new(Observed { engine, store, metrics, barrier_interval });
     let router = Router::new()
         .route("/", get(show_status))
         .route("/healthz", get(health))
@@ -90,10 +93,14 @@ pub async fn serve(
 
 /// 200 while checkpoints are made, 503 with the reason when they aren't.
 async fn health(State(observed): State<Arc<Observed>>) -> Response {
+    if let Some(trouble) = observed.engine.trouble() {
+        return (StatusCode::SERVICE_UNAVAILABLE, format!("no checkpoint can be made: {trouble}\n")).into_response();
+    }
     match observed.store.snapshot().and_then(|snapshot| snapshot.with(last_checkpoint)) {
         Ok((epoch, at)) => {
             let age = clock::now_micros() - at;
-            let healthy = age <= STALE_INTERVALS * observed.barrier_interval + 5_000_000;
+            // One from the future says no more than an old one: the clock was set back since.
+            let healthy = age.abs() <= STALE_INTERVALS * observed.barrier_interval + 5_000_000;
             let code = if healthy { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
             (code, format!("epoch {epoch}, committed {:.1} s ago\n", age as f64 / 1e6)).into_response()
         }

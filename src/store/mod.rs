@@ -12,9 +12,11 @@
 //! - *Only its owner reads it*: it holds the secrets of sources, so its permissions are 0600.
 //! - *One process*: a lock on `tidegate.lock`, held by the operating system, so it can't go stale.
 
+pub mod backup;
 pub mod check_input;
 pub mod checkpoint;
 pub mod format;
+mod integrity;
 mod pool;
 mod queue;
 pub mod relations;
@@ -94,7 +96,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::DataDirectory`] when another process has it open, when it was written by a newer version, or when it
-    /// isn't a readable database; [`Error::Store`] for what else SQLite refuses.
+    /// can't be written; [`Error::DamagedFile`] when it isn't whole; [`Error::Store`] for what else SQLite refuses.
     pub fn open(dir: &Path) -> Result<Self> {
         Self::open_with(dir, Writer::start)
     }
@@ -113,9 +115,17 @@ impl Store {
         std::fs::create_dir_all(dir).map_err(|error| unusable(dir, "cannot be made", &error))?;
         let lock = lock(dir)?;
         let path = dir.join(FILE_NAME);
+        not_truncated(&path)?;
+        if !path.exists() {
+            create(&path)?;
+        }
         close_to_others(&path).map_err(|error| unusable(dir, "cannot be closed to other users", &error))?;
-        let mut connection = Connection::open(&path).map_err(|error| unreadable(&path, &error))?;
-        configure(&connection).map_err(|error| unreadable(&path, &error))?;
+        let mut connection = Connection::open(&path).map_err(|error| unreadable(&path, error))?;
+        configure(&connection).map_err(|error| unreadable(&path, error))?;
+        if connection.is_readonly("main").map_err(|error| unreadable(&path, error))? {
+            return Err(read_only(&path));
+        }
+        integrity::quick(&connection, &path)?;
         migrate(&mut connection, &path)?;
         let readers = Arc::new(Readers::new(path.clone()));
         let writer = Some(writer(connection).map_err(|error| unusable(dir, "cannot start its writer", &error))?);
@@ -129,10 +139,10 @@ impl Store {
     pub fn open_read_only(dir: &Path) -> Result<Self> {
         let path = dir.join(FILE_NAME);
         let connection = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)
-            .map_err(|error| unreadable(&path, &error))?;
+            .map_err(|error| unreadable(&path, error))?;
         let found: usize = connection
             .query_row("PRAGMA user_version", [], |row| row.get(0))
-            .map_err(|error| unreadable(&path, &error))?;
+            .map_err(|error| unreadable(&path, error))?;
         if found != STEPS.len() {
             return Err(other_version(&path, found));
         }
@@ -182,18 +192,23 @@ impl Store {
 /// Only its owner may read the state file, as sources' secrets are in it: at every start, so also one that was made by
 /// an older version or copied. SQLite gives its log the permissions of the file.
 fn close_to_others(path: &Path) -> std::io::Result<()> {
-    let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
-    if file.metadata()?.permissions().mode() & 0o077 != 0 {
+    let mode = std::fs::metadata(path)?.permissions().mode();
+    if mode & 0o077 != 0 {
         for suffix in ["", "-wal", "-shm"] {
-            let mut name = path.as_os_str().to_owned();
-            name.push(suffix);
-            match std::fs::set_permissions(&name, Permissions::from_mode(0o600)) {
+            match std::fs::set_permissions(backup::with_suffix(path, suffix), Permissions::from_mode(mode & 0o700)) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
         }
     }
     Ok(())
+}
+
+/// Makes an empty file that only its owner may read, before anything is in it. SQLite gives what it lays beside it the
+/// same permissions.
+fn create_closed(path: &Path) -> Result<()> {
+    let made = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(path);
+    made.map(drop).map_err(|error| backup::unwritable(path, &error))
 }
 
 /// What every connection, reader or writer, is set to.
@@ -204,6 +219,31 @@ fn configure(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "temp_store", "memory")?;
     connection.pragma_update(None, "cache_size", -64 * 1024) // KiB
+}
+
+/// Makes a state file. It gets its name once it is whole, so that an empty one is always one that lost its content.
+fn create(path: &Path) -> Result<()> {
+    let new = backup::with_suffix(path, ".new");
+    backup::discard(&new);
+    create_closed(&new)?;
+    let mut connection = Connection::open(&new).map_err(|error| unreadable(path, error))?;
+    configure(&connection).map_err(|error| unreadable(path, error))?;
+    migrate(&mut connection, path)?;
+    // Closing folds the log into the file.
+    connection.close().map_err(|(_, error)| unreadable(path, error))?;
+    backup::rename(&new, path)
+}
+
+/// A state file that is empty, or gone while its log is still there, would be taken for a new one.
+fn not_truncated(path: &Path) -> Result<()> {
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.len() == 0 => Err(integrity::damaged(path, "It is empty.")),
+        Ok(_) => Ok(()),
+        Err(_) if backup::with_suffix(path, "-wal").exists() => {
+            Err(integrity::damaged(path, "It is gone, and only its log (-wal) is left."))
+        }
+        Err(_) => Ok(()),
+    }
 }
 
 fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {
@@ -254,7 +294,21 @@ fn unusable(dir: &Path, what: &str, error: &std::io::Error) -> Error {
     }
 }
 
-fn unreadable(path: &Path, error: &rusqlite::Error) -> Error {
+fn read_only(path: &Path) -> Error {
+    Error::DataDirectory {
+        message: format!("state file {} is read-only", path.display()),
+        detail: "SQLite could open it for reading only.".into(),
+        hint: "Check its owner, its permissions and whether its disk is mounted read-only.".into(),
+    }
+}
+
+fn unreadable(path: &Path, error: rusqlite::Error) -> Error {
+    use rusqlite::ErrorCode;
+    if let Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::DiskFull | ErrorCode::DatabaseBusy) =
+        error.sqlite_error_code()
+    {
+        return integrity::damaged_or(path, error);
+    }
     Error::DataDirectory {
         message: format!("state file {} cannot be opened", path.display()),
         detail: error.to_string(),

@@ -6,6 +6,7 @@ use tokio::sync::oneshot;
 use super::queue::Queue;
 use super::{Context, Durability};
 use crate::error::{Error, Result};
+use crate::failpoint::{self, FailPoint};
 
 pub(super) enum Writer {
     Thread(Queue<Connection>),
@@ -58,7 +59,10 @@ fn transaction<T>(
     // Can't be changed inside a transaction.
     connection.pragma_update(None, "synchronous", synchronous).context("setting the durability of a transaction")?;
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate).context("starting a transaction")?;
+    failpoint::pass(FailPoint::TransactionBegun);
     let done = work(&tx)?;
+    failpoint::pass(FailPoint::BeforeCommit);
     tx.commit().context("committing a transaction")?;
+    failpoint::pass(FailPoint::Committed);
     Ok(done)
 }

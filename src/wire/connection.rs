@@ -1,17 +1,20 @@
 //! One connection, message by message.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::BytesMut;
-use futures::{SinkExt as _, StreamExt as _};
+use futures::{FutureExt as _, SinkExt as _, StreamExt as _};
 use pgwire::error::PgWireError;
 use pgwire::messages::response::{ErrorResponse, NoticeResponse, ReadyForQuery};
 use pgwire::messages::startup::ParameterStatus;
 use pgwire::messages::{PgWireBackendMessage as Backend, PgWireFrontendMessage as Frontend};
+use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 use tokio_util::codec::Framed;
 use tokio_util::either::Either;
+use tokio_util::sync::CancellationToken;
 
 use super::codec::Codec;
 use super::session::Session;
@@ -20,6 +23,9 @@ use super::transaction::Status;
 use super::{errors, extended, simple};
 use crate::command;
 use crate::error::{Error, Result};
+
+/// How often a running statement's client is looked after.
+const CLIENT_CHECK: Duration = Duration::from_millis(500);
 
 /// The socket, with what is still to be sent.
 pub(super) struct Link {
@@ -107,6 +113,28 @@ impl Link {
     /// The next message; None at the end of the connection.
     pub async fn next(&mut self) -> Option<Result<Frontend, PgWireError>> {
         self.framed.next().await
+    }
+
+    /// The statement's result. A client that has gone away cancels it, as PostgreSQL's client_connection_check_interval
+    /// does: nobody is left to be told, and a view that is being made in the foreground for nobody is unmade.
+    pub async fn watched<T>(&self, token: &CancellationToken, statement: impl Future<Output = T>) -> T {
+        let mut statement = std::pin::pin!(statement);
+        loop {
+            tokio::select! {
+                biased;
+                result = &mut statement => return result,
+                () = tokio::time::sleep(CLIENT_CHECK), if !token.is_cancelled() => if self.is_gone() {
+                    tracing::info!("the client of a running statement has gone");
+                    token.cancel();
+                },
+            }
+        }
+    }
+
+    /// Whether the client has closed its side, whatever it has sent before.
+    fn is_gone(&self) -> bool {
+        let ready = self.socket().ready(Interest::READABLE).now_or_never();
+        matches!(ready, Some(Ok(ready)) if ready.is_read_closed())
     }
 
     /// Lays a message by, to be sent with the next flush or when many have come together.

@@ -16,6 +16,7 @@ use super::{Outcome, errors};
 use crate::command;
 use crate::command::ast::{Command, Statement};
 use crate::error::{Error, Result};
+use crate::failpoint::{self, FailPoint};
 
 impl Session {
     /// Runs a prepared statement. The rows of the reply are read as they are sent.
@@ -67,6 +68,7 @@ impl Session {
         let runner = Arc::clone(&self.shared.commands);
         // It gives up by itself when the token fires: dropped, it might be committed without anyone being told.
         let outcome = runner.run(&caller, text, command).await;
+        failpoint::pass(FailPoint::BeforeAcknowledged);
         let outcome = outcome.map_err(|error| self.interrupt(token).explain(error))?;
         match outcome {
             Outcome::Done { tag, notices } => {

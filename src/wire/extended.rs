@@ -139,7 +139,7 @@ pub(super) async fn execute(link: &mut Link, session: &mut Session, message: Exe
     session.text.clone_from(&portal.prepared.text);
     let token = session.begin_statement(&portal.prepared.text);
     let reply = match std::mem::replace(&mut portal.state, State::Done) {
-        State::Ready => match session.execute(&portal.prepared, &portal.params, &token).await? {
+        State::Ready => match link.watched(&token, session.execute(&portal.prepared, &portal.params, &token)).await? {
             Reply::Rows(rows) => Reply::Rows(rows.with_formats(&portal.formats)?),
             other => other,
         },

@@ -47,7 +47,7 @@ async fn answer(
     prepared: &Arc<Prepared>,
     token: &CancellationToken,
 ) -> Result<(), Failure> {
-    let reply = session.execute(prepared, &[], token).await?;
+    let reply = link.watched(token, session.execute(prepared, &[], token)).await?;
     send_notices(link, session).await?;
     match reply {
         Reply::Empty => link.feed(Backend::EmptyQueryResponse(EmptyQueryResponse::new())).await?,

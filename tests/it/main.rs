@@ -8,7 +8,9 @@
 )]
 
 mod auth;
+mod backup;
 mod exactly_once;
+mod faults;
 mod files;
 mod gate;
 mod kafka;
@@ -19,3 +21,4 @@ mod server;
 mod shuttle;
 mod sim;
 mod slt;
+mod upgrade;

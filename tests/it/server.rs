@@ -23,6 +23,7 @@ pub struct Server {
     dir: Option<TempDir>,
     data_dir: PathBuf,
     flags: Vec<String>,
+    env: Vec<(String, String)>,
 }
 
 impl Server {
@@ -36,8 +37,46 @@ impl Server {
         let dir = tempfile::tempdir().unwrap();
         let data_dir = dir.path().join("data");
         let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
-        let (child, address, http) = spawn(&data_dir, &flags);
-        Self { child, address, http, dir: Some(dir), data_dir, flags }
+        let (child, address, http) = spawn(&data_dir, &flags, &[]);
+        Self { child, address, http, dir: Some(dir), data_dir, flags, env: Vec::new() }
+    }
+
+    /// Starts a server on a data directory that outlives it, with further flags and environment.
+    pub fn start_on(data_dir: &Path, flags: &[&str], env: &[(&str, &str)]) -> Self {
+        let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        let env: Vec<(String, String)> =
+            env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let (child, address, http) = spawn(data_dir, &flags, &env);
+        Self { child, address, http, dir: None, data_dir: data_dir.to_path_buf(), flags, env }
+    }
+
+    /// How the process has ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().unwrap()
+    }
+
+    /// The status code and the text that a path is answered with over HTTP.
+    pub async fn http(&self, path: &str) -> (u16, String) {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let mut socket = tokio::net::TcpStream::connect(self.http).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
+        socket.write_all(request.as_bytes()).await.unwrap();
+        let mut text = String::new();
+        socket.read_to_string(&mut text).await.unwrap();
+        (text.split(' ').nth(1).unwrap().parse().unwrap(), text)
+    }
+
+    /// Waits until /healthz answers with this code, and returns what it says.
+    pub async fn wait_for_health(&self, code: u16) -> String {
+        let since = Instant::now();
+        loop {
+            let (now, text) = self.http("/healthz").await;
+            if now == code {
+                return text;
+            }
+            assert!(since.elapsed() < PATIENCE, "/healthz stays {now}: {text}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// The data directory.
@@ -59,7 +98,7 @@ impl Server {
 
     /// Starts another process on the same data directory, after the last one has ended.
     pub fn restart(&mut self) {
-        (self.child, self.address, self.http) = spawn(&self.data_dir, &self.flags);
+        (self.child, self.address, self.http) = spawn(&self.data_dir, &self.flags, &self.env);
     }
 
     /// Sends the process a signal.
@@ -114,7 +153,7 @@ pub fn program() -> Command {
     Command::new(env!("CARGO_BIN_EXE_tidegate"))
 }
 
-fn spawn(data_dir: &Path, flags: &[String]) -> (Child, SocketAddr, SocketAddr) {
+fn spawn(data_dir: &Path, flags: &[String], env: &[(String, String)]) -> (Child, SocketAddr, SocketAddr) {
     let mut child = program()
         .arg("serve")
         .arg("--data-dir")
@@ -128,6 +167,7 @@ fn spawn(data_dir: &Path, flags: &[String]) -> (Child, SocketAddr, SocketAddr) {
         })
         .args(flags)
         .env("TIDEGATE_LOG", "info")
+        .envs(env.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

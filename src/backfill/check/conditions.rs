@@ -154,8 +154,20 @@ fn state_is_fresh(input: &Input) -> Condition {
     const BARRIERS: i64 = 5;
     const GRACE_MICROS: i64 = 5_000_000;
     let limit = input.barrier_interval_micros.max(0).saturating_mul(BARRIERS).saturating_add(GRACE_MICROS);
-    let age = input.now_micros.saturating_sub(input.checkpoint_at_micros).max(0);
-    let (age_text, limit_text) = (duration(age as f64 / 1e6), duration(limit as f64 / 1e6));
+    let age = input.now_micros.saturating_sub(input.checkpoint_at_micros);
+    let (age_text, limit_text) = (duration(age.max(0) as f64 / 1e6), duration(limit as f64 / 1e6));
+    if age < -limit {
+        return Condition::not(
+            NAME,
+            Decision::Unknown,
+            format!(
+                "The last checkpoint (epoch {}) is {} in the future: the clock was set back since, so nobody knows its age.",
+                input.epoch,
+                duration(age.unsigned_abs() as f64 / 1e6)
+            ),
+            "FLUSH; takes a checkpoint now. If it doesn't return, the engine is stuck or down.".into(),
+        );
+    }
     if age > limit {
         return Condition::not(
             NAME,

@@ -312,7 +312,7 @@ fn a_state_that_can_not_be_read_is_shown_in_full() {
 #[test]
 fn conditions_have_reasons_with_numbers_and_remedies() {
     type Change = fn(&mut Input);
-    let cases: [(&str, Decision, Change, &str, &str); 8] = [
+    let cases: [(&str, Decision, Change, &str, &str); 9] = [
         (
             "source_is_shared",
             Decision::Fail,
@@ -339,6 +339,13 @@ fn conditions_have_reasons_with_numbers_and_remedies() {
             Decision::Unknown,
             |input| input.now_micros = 9_000_000 + 10_000_001,
             "The last checkpoint (epoch 7) is 10 s old, which is more than 10 s.",
+            "FLUSH; takes a checkpoint now. If it doesn't return, the engine is stuck or down.",
+        ),
+        (
+            "state_is_fresh",
+            Decision::Unknown,
+            |input| input.now_micros = 9_000_000 - 10_000_001,
+            "The last checkpoint (epoch 7) is 10 s in the future: the clock was set back since, so nobody knows its age.",
             "FLUSH; takes a checkpoint now. If it doesn't return, the engine is stuck or down.",
         ),
         (

@@ -28,11 +28,13 @@ use super::reports::Gathered;
 use super::request::{RateChange, Request};
 use super::statement::{self, Answer, Discovered, Moment, Statement};
 use super::topology::{Branches, Topology};
+use super::trouble::{self, Trouble};
 use super::watch;
 use super::{build_connector, compile_views, rescale};
 use crate::backfill::id::{Epoch, RescaleId, SourceId};
 use crate::clock;
 use crate::error::{Error, Result};
+use crate::failpoint::{self, FailPoint};
 use crate::observe;
 use crate::store::check_input::Surroundings;
 use crate::store::running::SourceRow;
@@ -81,8 +83,8 @@ pub struct Coordinator {
     /// SQLite's data_version when it was last looked at.
     seen_version: Arc<AtomicI64>,
     recoveries: u32,
-    /// Why the last recovery failed.
-    last_failure: String,
+    /// Why the last checkpoint or recovery could not be written; `None` after one that was.
+    trouble: watch::Sender<Option<Trouble>>,
     ending: bool,
     hooks: Hooks,
 }
@@ -94,6 +96,7 @@ impl Coordinator {
         config: Config,
         requests: mpsc::Receiver<Request>,
         committed: watch::Sender<Epoch>,
+        trouble: watch::Sender<Option<Trouble>>,
         hooks: Hooks,
     ) -> Self {
         let (sender, reports) = mpsc::unbounded_channel();
@@ -114,7 +117,7 @@ impl Coordinator {
             checkpoint_wanted: false,
             seen_version: Arc::default(),
             recoveries: 0,
-            last_failure: String::new(),
+            trouble,
             ending: false,
             hooks,
         }
@@ -212,12 +215,14 @@ impl Coordinator {
     }
 
     fn wait_for_barrier(&mut self, statement: Statement) {
+        failpoint::arm();
         self.waiting.push(Waiting { statement, claim: Arc::default(), reply: None, next_tick: false });
     }
 
     async fn on_request(&mut self, request: Request) {
         match request {
             Request::Statement { statement, claim, reply } => {
+                failpoint::arm();
                 self.hooks.requested(&self.store, &self.moment(self.epoch), &statement);
                 self.waiting.push(Waiting { statement, claim, reply: Some(reply), next_tick: false });
             }
@@ -269,7 +274,9 @@ impl Coordinator {
             control
                 .try_send(SourceControl::Barrier(barrier))
                 .map_err(|_| Failure::Other("a source actor takes no barrier".into()))?;
+            failpoint::pass(FailPoint::BarrierSentToOne);
         }
+        failpoint::pass(FailPoint::BarrierSent);
         self.hooks.point(Point::BarrierSent).await;
         let mut missing = self.topology.actor_count();
         while missing > 0 {
@@ -287,6 +294,7 @@ impl Coordinator {
                 }
                 Some(Report::Source(_) | Report::Scan(_)) => {}
             }
+            failpoint::pass(FailPoint::OneReport);
         }
         Ok(())
     }
@@ -298,6 +306,7 @@ impl Coordinator {
         statements: Vec<Waiting>,
         flushes: Vec<oneshot::Sender<Result<Epoch>>>,
     ) {
+        failpoint::pass(FailPoint::AllReports);
         self.hooks.point(Point::BeforeCommit).await;
         let moment = self.moment(barrier.epoch);
         let now = moment.now;
@@ -313,6 +322,7 @@ impl Coordinator {
             .write(durability, move |tx| {
                 let early = moment.hooks.before_states(tx)?;
                 checkpoint::write(tx, moment.epoch, now, &checkpoint)?;
+                failpoint::pass(FailPoint::CheckpointWritten);
                 let version = data_version(tx)?;
                 if seen_version.swap(version, Ordering::Relaxed) != version {
                     // Somebody else has written to the file: a person with the sqlite3 shell.
@@ -330,8 +340,10 @@ impl Coordinator {
             .await;
         match written {
             Ok(committed) => {
+                failpoint::pass(FailPoint::CommitKnown);
                 self.hooks.point(Point::AfterCommit).await;
                 self.recoveries = 0;
+                self.trouble.send_if_modified(|trouble| trouble.take().is_some());
                 histogram!(observe::CHECKPOINT_SECONDS).record(started.elapsed().as_secs_f64());
                 counter!(observe::ROWS).increment(rows);
                 for (fragment, split, state) in &states {
@@ -346,18 +358,14 @@ impl Coordinator {
             }
             Err(failed) => {
                 error!(error = %failed, detail = failed.detail(), "a checkpoint could not be written");
-                let failed = || Error::Recovering {
-                    detail: format!(
-                        "The checkpoint could not be written: {failed}: {}",
-                        failed.detail().unwrap_or_default()
-                    ),
-                };
+                let trouble = Trouble::from(&failed);
                 for waiting in statements {
-                    waiting.answer(Err(failed()));
+                    waiting.answer(Err(trouble.to_error()));
                 }
                 for flush in flushes {
-                    let _ = flush.send(Err(failed()));
+                    let _ = flush.send(Err(trouble.to_error()));
                 }
+                self.trouble.send_replace(Some(trouble));
                 self.recover_until_it_works("a checkpoint could not be written").await;
             }
         }
@@ -371,6 +379,7 @@ impl Coordinator {
             error!(%error, detail = error.detail(), "the actors could not be changed after a commit");
             self.recover_until_it_works("its actors could not be changed").await;
         }
+        failpoint::pass(FailPoint::ActorsChanged);
         self.hooks.point(Point::BeforeAnswers).await;
         for (mut waiting, answer) in statements.into_iter().zip(committed.answers) {
             match answer {
@@ -439,23 +448,21 @@ impl Coordinator {
             self.recoveries += 1;
             if self.recoveries > QUICK_RECOVERIES {
                 // Whatever it is, it doesn't go away by itself at once; requests are still answered in between.
-                self.pause().await;
+                self.pause(reason).await;
             }
             match self.recover(reason).await {
                 Ok(()) => return,
                 Err(error) => {
                     error!(%error, detail = error.detail(), "recovery failed; trying again");
-                    self.last_failure = format!("{error}: {}", error.detail().unwrap_or_default());
+                    self.trouble.send_replace(Some(Trouble::from(&error)));
                 }
             }
         }
     }
 
-    async fn pause(&mut self) {
+    async fn pause(&mut self, reason: &str) {
         let seconds = 1 << (self.recoveries - QUICK_RECOVERIES).min(5);
         let end = clock::now() + std::time::Duration::from_secs(seconds);
-        let cause = self.last_failure.clone();
-        let detail = || Error::Recovering { detail: format!("{cause}. Next try in at most {seconds} s.") };
         loop {
             tokio::select! {
                 biased;
@@ -467,7 +474,7 @@ impl Coordinator {
                     }
                     Some(request) => {
                         self.ending |= matches!(request, Request::Shutdown(_));
-                        request.refuse(detail());
+                        request.refuse(trouble::not_now(self.trouble.borrow().as_ref(), reason, seconds));
                         if self.ending {
                             return;
                         }

@@ -25,6 +25,7 @@ mod scan_actor;
 mod source_actor;
 mod statement;
 mod topology;
+mod trouble;
 pub mod view;
 #[cfg(feature = "hooks")]
 mod watch;
@@ -57,6 +58,7 @@ use hooks::Hooks;
 use request::{RateChange, Request};
 use statement::{Answer, Discovered, Statement};
 use topology::Branches;
+use trouble::Trouble;
 
 /// What [`claim`] is made of. The tests compile it with another.
 mod sync {
@@ -77,6 +79,7 @@ pub struct Embedded {
     store: Store,
     requests: mpsc::Sender<Request>,
     committed: watch::Receiver<Epoch>,
+    trouble: watch::Receiver<Option<Trouble>>,
     hooks: Hooks,
 }
 
@@ -95,8 +98,9 @@ impl Embedded {
     fn with_hooks(store: Store, config: Config, hooks: Hooks) -> Self {
         let (requests, queue) = mpsc::channel(64);
         let (committed, watched) = watch::channel(Epoch(0));
-        tokio::spawn(Coordinator::new(store.clone(), config, queue, committed, hooks.clone()).run());
-        Self { store, requests, committed: watched, hooks }
+        let (troubled, trouble) = watch::channel(None);
+        tokio::spawn(Coordinator::new(store.clone(), config, queue, committed, troubled, hooks.clone()).run());
+        Self { store, requests, committed: watched, trouble, hooks }
     }
 
     async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> Request) -> Result<T> {
@@ -196,6 +200,13 @@ impl Engine for Embedded {
         "embedded"
     }
 
+    fn trouble(&self) -> Option<String> {
+        if self.trouble.has_changed().is_err() {
+            return Some("the engine has ended".into());
+        }
+        self.trouble.borrow().as_ref().map(|trouble| trouble.detail.clone())
+    }
+
     async fn create_source(&self, mut request: CreateSource, cancel: &CancellationToken) -> Result<()> {
         let now = clock::now_micros();
         let connector = match self.hooks.connector(&request.name) {
@@ -268,6 +279,7 @@ impl Engine for Embedded {
     }
 
     async fn cancel_rescale(&self, id: RescaleId) -> Result<()> {
+        crate::failpoint::arm();
         self.store.write(Durability::Full, move |tx| rescales::cancel(tx, id, clock::now_micros())).await
     }
 

@@ -12,6 +12,7 @@ use crate::backfill::id::{ActorId, FragmentId, RescaleId, SourceId};
 use crate::backfill::target::Target;
 use crate::engine::{Rescale, Rescaled};
 use crate::error::{Error, Result};
+use crate::failpoint::{self, FailPoint};
 use crate::store::check_input::{Surroundings, check_input};
 use crate::store::rescales::{self, Decided, Outcome, RescaleRow};
 use crate::store::{Context, relations, violations};
@@ -63,6 +64,7 @@ pub fn apply(tx: &Connection, moment: &Moment, request: &Rescale) -> Result<Answ
         requested_at: moment.now,
     };
     let id = rescales::insert(tx, &row)?;
+    failpoint::pass(FailPoint::RescaleRecorded);
     match next {
         Next::Commit => commit(tx, moment, id, &checked),
         Next::Wait | Next::NotYet => {
@@ -170,7 +172,9 @@ fn refuse(tx: &Connection, moment: &Moment, id: RescaleId, checked: &Checked) ->
 fn commit(tx: &Connection, moment: &Moment, id: RescaleId, Checked { input, report }: &Checked) -> Result<Answer> {
     let plan = &report.plan;
     write_actors(tx, input, report)?;
+    failpoint::pass(FailPoint::ActorsWritten);
     write_assignment(tx, moment, id, input, report)?;
+    failpoint::pass(FailPoint::AssignmentWritten);
     set_target(tx, input.source_id, &input.target.to_string())?;
     let decided = Decided { moved: plan.moves.len(), previous: Some(input.assignment.clone()), ..Decided::default() };
     rescales::decide(tx, id, Outcome::Committed, &decided, moment.epoch, moment.now)?;

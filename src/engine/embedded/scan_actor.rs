@@ -23,6 +23,7 @@ use crate::backfill::id::{ActorId, FragmentId, JobId, Offset, SourceId, SplitId}
 use crate::backfill::stage::{ReaderState, SplitChange, Stage, on_split_change};
 use crate::backfill::state::{BackfillState, BackfillStateWithProgress};
 use crate::backfill::transition::{Emit, on_reader_position, on_reader_row, on_upstream_position, on_upstream_row};
+use crate::failpoint::{self, FailPoint};
 use crate::store::view_rows::Emitted;
 
 /// What the coordinator lets a fragment do, at any time.
@@ -229,6 +230,7 @@ impl ScanActor {
         if self.stage != (Stage::Backfill { reader: ReaderState::Live }) {
             self.reader = None;
         }
+        failpoint::pass(FailPoint::ScanReports);
         self.hooks.point(Point::ScanReports).await;
         self.report(barrier);
         if !barrier.align {

@@ -11,6 +11,7 @@ use super::message::{Barrier, Failure, Report, SourceControl, SourceReport, Sour
 use super::pace::{MAX_CHUNK_ROWS, Pace};
 use super::watch;
 use crate::backfill::id::{FragmentId, Offset, SourceId, SplitId};
+use crate::failpoint::{self, FailPoint};
 
 pub struct SourceActor {
     pub source: SourceId,
@@ -107,6 +108,7 @@ impl SourceActor {
     async fn end_epoch(&mut self, barrier: Barrier, progress: &mut Progress) -> Result<bool, Failure> {
         let passed = self.splits.iter().filter_map(|(split, passed)| passed.map(|at| (split.clone(), at))).collect();
         self.send(Upstream::Barrier(barrier, Arc::new(passed))).await?;
+        failpoint::pass(FailPoint::SourceReports);
         self.hooks.point(Point::SourceReports).await;
         let Progress { moved, errors, gaps } = std::mem::take(progress);
         let _ = self.reports.send(Report::Source(SourceReport {
