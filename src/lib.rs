@@ -29,6 +29,7 @@ pub mod command;
 pub mod config;
 pub mod engine;
 pub mod error;
+pub mod limits;
 pub mod observe;
 pub mod serve;
 pub mod store;

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use crate::catalog::{Catalog, scope};
+use crate::catalog::{Catalog, Memory, scope};
 use crate::clock;
 use crate::command::run::Runner;
 use crate::config::Config;
@@ -82,12 +82,17 @@ pub async fn serve(
     let version = Arc::new(AtomicU64::new(0));
     let runner = Runner::new(Arc::clone(&engine), store.clone(), Arc::clone(&surroundings), Arc::clone(&version));
     let server = scope::Server { available: config.worker_parallelism, barrier_interval: interval };
-    let planner = wire::CatalogPlanner::new(Catalog::new(server), store.clone(), version);
+    let memory = Memory::new(&config.limits, Some(&config.data_dir.join("spill")))?;
+    let planner = wire::CatalogPlanner::new(Catalog::new(server, memory), store.clone(), version);
     let shared = Arc::new(wire::Shared {
         commands: Arc::new(runner),
         planner: Arc::new(planner),
-        settings: [("rescale_policy".to_owned(), config.rescale_policy.to_string())].into(),
-        max_connections: config.max_connections,
+        settings: config
+            .limits
+            .settings()
+            .chain([("rescale_policy".to_owned(), config.rescale_policy.to_string())])
+            .collect(),
+        limits: config.limits,
         sessions: Arc::default(),
     });
     let http: JoinHandle<std::io::Result<()>> =

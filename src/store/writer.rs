@@ -21,7 +21,8 @@ impl Writer {
         let (jobs, queue) = mpsc::channel::<Job>();
         let thread = thread::Builder::new().name("store-writer".into()).spawn(move || {
             for job in queue {
-                job(&mut connection);
+                // A panic undoes its transaction, and its caller is told that there is no answer. The next one goes on.
+                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job(&mut connection)));
             }
             // Folds the log into the file, so that the next start has nothing to redo.
             let _ = connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");

@@ -26,6 +26,8 @@ mod encode;
 pub mod errors;
 mod exec;
 mod extended;
+mod incident;
+mod limits;
 mod params;
 mod prepared;
 mod registry;
@@ -61,6 +63,7 @@ pub use self::setting_table::SERVER_VERSION;
 pub use self::settings::SettingsView;
 use crate::command::ast::Command;
 use crate::error::Result;
+use crate::limits::Limits;
 
 /// The one database.
 pub const DATABASE: &str = "dev";
@@ -75,15 +78,15 @@ pub struct Shared {
     pub planner: Arc<dyn Planner>,
     /// The server's own values of settings, by name; the rest have their defaults.
     pub settings: BTreeMap<String, String>,
-    /// How many sessions there may be at once.
-    pub max_connections: usize,
+    /// What clients can make the server hold or do.
+    pub limits: Limits,
     /// The sessions that there are.
     pub sessions: Arc<Registry>,
 }
 
 impl Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("max_connections", &self.max_connections).finish_non_exhaustive()
+        f.debug_struct("Shared").field("limits", &self.limits).finish_non_exhaustive()
     }
 }
 
@@ -188,6 +191,9 @@ pub trait Planner: Send + Sync {
 /// block: the session has a thread of its own.
 #[async_trait]
 pub trait PlanSession: Send + Sync {
+    /// A statement begins: what runs from now on ends soon after the token fires.
+    fn begin_statement(&self, _cancel: &CancellationToken) {}
+
     /// Takes a snapshot of all data, which planning and the streams from now on see.
     fn begin_snapshot(&self) -> Result<SnapshotHandle>;
 

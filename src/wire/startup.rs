@@ -1,7 +1,6 @@
 //! From a fresh socket to a session: encryption, protocol version, user, database and settings. Or a cancel request.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use pgwire::error::PgWireError;
 use pgwire::messages::response::{GssEncResponse, ReadyForQuery, SslResponse, TransactionStatus};
@@ -15,11 +14,8 @@ use tokio_util::sync::CancellationToken;
 use super::connection::Link;
 use super::session::Session;
 use super::settings::Settings;
-use super::{DATABASE, SessionInfo, SettingsView, Shared, USER};
+use super::{DATABASE, SessionInfo, SettingsView, Shared, USER, limits};
 use crate::error::{Error, Result};
-
-/// How long a client may take to say who it is.
-const STARTUP_LIMIT: Duration = Duration::from_secs(60);
 
 /// Makes a session of a fresh connection. None when it is to be closed.
 pub(super) async fn run(
@@ -30,9 +26,12 @@ pub(super) async fn run(
     let startup = tokio::select! {
         biased;
         () = shutdown.cancelled() => return Ok(None),
-        startup = tokio::time::timeout(STARTUP_LIMIT, negotiate(link, shared)) => match startup {
+        startup = tokio::time::timeout(shared.limits.authentication_timeout, negotiate(link, shared)) => match startup {
             Ok(startup) => startup?,
-            Err(_) => return Ok(None),
+            Err(_) => {
+                link.fatal(&limits::authentication()).await?;
+                return Ok(None);
+            }
         },
     };
     let Some(startup) = startup else { return Ok(None) };
@@ -58,7 +57,9 @@ async fn negotiate(link: &mut Link, shared: &Shared) -> Result<Option<Startup>, 
         let message = match link.next().await {
             None => return Ok(None),
             Some(Ok(message)) => message,
-            Some(Err(PgWireError::IoError(error))) => return Err(error.into()),
+            Some(Err(PgWireError::IoError(error))) if error.kind() != std::io::ErrorKind::InvalidData => {
+                return Err(error.into());
+            }
             Some(Err(error)) => {
                 tracing::debug!(%error, "a startup packet can't be read");
                 link.fatal(&Error::Session {
@@ -127,11 +128,10 @@ fn open(
         return refused("3D000", format!("database \"{database}\" does not exist"));
     }
     let settings = SettingsView::new(settings(shared, startup, user)?);
-    let entry = shared.sessions.enter(version, user, link.peer()?, settings.clone(), shutdown, shared.max_connections);
-    let Some(entry) = entry else {
-        return refused("53300", "sorry, too many clients already".into());
-    };
-    link.codec().expect_messages(version);
+    let superuser = user == USER;
+    let entry =
+        shared.sessions.enter(version, user, link.peer()?, settings.clone(), shutdown, superuser, &shared.limits)?;
+    link.codec().expect_messages(version, &shared.limits);
     let info = SessionInfo {
         user: user.clone(),
         pid: entry.pid,

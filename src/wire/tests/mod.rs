@@ -4,6 +4,8 @@ mod cursors;
 mod errors;
 mod extended;
 mod lifecycle;
+mod limits;
+mod noise;
 mod raw;
 mod simple;
 mod values;
@@ -33,6 +35,7 @@ use super::{
 };
 use crate::command::ast::Command;
 use crate::error::{Error, Result};
+use crate::limits::Limits;
 
 /// A server that runs until it is dropped.
 struct TestServer {
@@ -45,16 +48,16 @@ struct TestServer {
 
 impl TestServer {
     async fn start() -> Self {
-        Self::with_limit(20).await
+        Self::with_limits(Limits { max_connections: 20, ..Limits::default() }).await
     }
 
-    async fn with_limit(max_connections: usize) -> Self {
+    async fn with_limits(limits: Limits) -> Self {
         let planner = Arc::new_cyclic(|me| MemoryPlanner { me: me.clone(), ..MemoryPlanner::default() });
         let shared = Arc::new(Shared {
             commands: Arc::new(FakeRunner),
             planner: Arc::<MemoryPlanner>::clone(&planner),
             settings: BTreeMap::new(),
-            max_connections,
+            limits,
             sessions: Arc::new(Registry::default()),
         });
         let server = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
@@ -189,6 +192,13 @@ impl MemorySession {
         context.register_batch("numbers", batch).unwrap();
         let interrupted = Arc::new(Interrupted::default());
         context.register_udf(pg_sleep(Arc::clone(&interrupted)));
+        context.register_udf(create_udf(
+            "panics",
+            vec![DataType::Int64],
+            DataType::Int64,
+            Volatility::Volatile,
+            Arc::new(|_: &[ColumnarValue]| panic!("as asked")),
+        ));
         Self { planner, context, interrupted }
     }
 }
