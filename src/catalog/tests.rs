@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::store::Store;
 
 mod clients;
+mod guard;
 mod language;
 mod progress;
 mod reference;
