@@ -6,19 +6,16 @@ pub mod error;
 #[path = "../../src/limits.rs"]
 pub mod limits;
 
+#[path = "../../src/backfill"]
 pub mod backfill {
-    #[path = "../../../src/backfill/id.rs"]
     pub mod id;
-    #[path = "../../../src/backfill/state.rs"]
     pub mod state;
-    #[path = "../../../src/backfill/target.rs"]
     pub mod target;
 }
 
+#[path = "../../src/command"]
 pub mod command {
-    #[path = "../../../src/command/ast.rs"]
     pub mod ast;
-    #[path = "../../../src/command/parse/mod.rs"]
     mod parse;
 
     /// As in the product.
@@ -37,15 +34,14 @@ pub mod command {
     }
 }
 
+#[path = "../../src/engine"]
 pub mod engine {
     pub const MAX_RATE_LIMIT: u32 = i32::MAX as u32;
 
     pub mod embedded {
-        #[path = "../../../../src/engine/embedded/columns.rs"]
         pub mod columns;
 
         pub mod connector {
-            #[path = "../../../../../src/engine/embedded/connector/json.rs"]
             pub mod json;
 
             /// As in the product.
@@ -59,8 +55,8 @@ pub mod engine {
     }
 }
 
+#[path = "../../src/wire"]
 pub mod wire {
-    #[path = "../../../src/wire/codec.rs"]
     mod codec;
 
     use bytes::BytesMut;

@@ -196,7 +196,7 @@ fn from_arrow(error: ArrowError) -> Error {
         ArrowError::CastError(text) | ArrowError::ParseError(text) | ArrowError::InvalidArgumentError(text) => {
             from_cast(&text).unwrap_or_else(|| failed(text))
         }
-        ArrowError::ComputeError(text) => from_cast(&text).unwrap_or_else(|| failed(text)),
+        ArrowError::ComputeError(text) => from_execution(text),
         ArrowError::ExternalError(inner) => from_external(inner),
         ArrowError::MemoryError(detail) => exhausted(detail),
         ArrowError::OffsetOverflowError(_) => exhausted("the values of a column are too long together".into()),
@@ -254,6 +254,11 @@ fn data_type(name: &str) -> DataType {
 fn from_execution(text: String) -> Error {
     if text.contains("ivide by zero") || text.contains("ivision by zero") {
         return division_by_zero();
+    }
+    for (start, sqlstate) in [("cannot take square root", "2201F"), ("cannot take logarithm", "2201E")] {
+        if let Some(at) = text.find(start) {
+            return Error::Data { sqlstate, message: text[at..].to_owned() };
+        }
     }
     from_cast(&text).unwrap_or(Error::Query { sqlstate: "22000", message: "the query failed", detail: text })
 }

@@ -11,6 +11,7 @@ mod exactly_once;
 mod files;
 mod gate;
 mod lifecycle;
+mod limits;
 mod psql;
 mod server;
 mod slt;
