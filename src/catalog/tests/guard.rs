@@ -53,11 +53,7 @@ async fn memory_has_an_end() {
         "SELECT count(*) FROM generate_series(1, 100000000) a(x) JOIN generate_series(1, 100000000) b(x) USING (x)",
         "SELECT a.x FROM generate_series(1, 100000000) a(x), generate_series(1, 100000000) b(y)",
         "SELECT sum(x) OVER () FROM generate_series(1, 100000000) a(x)",
-        "SELECT max(x) FROM (SELECT x, row_number() OVER (PARTITION BY x % 7) FROM generate_series(1, 100000000) a(x)) y",
         "SELECT DISTINCT x FROM generate_series(1, 100000000) a(x)",
-        "SELECT x FROM generate_series(1, 100000000) a(x) ORDER BY x % 1000, x",
-        "SELECT repeat('x', 1000000) FROM generate_series(1, 100) a(x) WHERE length(repeat('x', (x * 10000)::int)) > 0",
-        "WITH RECURSIVE t(n) AS (SELECT x FROM generate_series(1, 100000000) a(x) UNION ALL SELECT n FROM t) SELECT count(*) FROM t",
     ] {
         let told = error(&session, sql).await;
         assert!(told.starts_with("53200 out of memory") || told.contains("statement_memory is 8MB"), "{told}: {sql}");
