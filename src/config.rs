@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use crate::backfill::check::Policy;
 use crate::error::{Error, Result};
+use crate::limits::{LimitFlags, Limits};
 
 /// The most actors that a source can have.
 const MOST_ACTORS: u32 = 1024;
@@ -72,6 +73,9 @@ pub struct Flags {
     /// Most connections at a time, from 1 to 10000 [default: 500].
     #[arg(long, value_name = "N", env = "TIDEGATE_MAX_CONNECTIONS")]
     pub max_connections: Option<usize>,
+    /// What clients can make the server hold or do; the section `[limits]` of the file.
+    #[command(flatten)]
+    pub limits: LimitFlags,
 }
 
 /// A checked configuration.
@@ -95,8 +99,8 @@ pub struct Config {
     pub tls_required: bool,
     /// Where the first password of user root stands.
     pub password_file: Option<PathBuf>,
-    /// Most connections at a time.
-    pub max_connections: usize,
+    /// What clients can make the server hold or do.
+    pub limits: Limits,
     /// Where each setting's value comes from, by name.
     sources: BTreeMap<&'static str, &'static str>,
 }
@@ -151,6 +155,7 @@ impl Config {
         in_range("barrier_interval_ms", interval, 10, 600_000)?;
         in_range("worker_parallelism", parallelism, 1, MOST_ACTORS)?;
         in_range("max_connections", connections, 1, 10_000)?;
+        let limits = Limits::load(connections, flags.limits, file.limits, &mut sources)?;
         Ok(Self {
             data_dir,
             listen,
@@ -161,7 +166,7 @@ impl Config {
             tls,
             tls_required,
             password_file: flags.password_file.or(file.password_file),
-            max_connections: connections,
+            limits,
             sources,
         })
     }
@@ -175,7 +180,7 @@ impl Config {
             short_desc,
             source: self.sources.get(name).copied().unwrap_or("default"),
         };
-        vec![
+        let mut rows = vec![
             row(
                 "barrier_interval_ms",
                 self.barrier_interval.as_millis().to_string(),
@@ -186,7 +191,7 @@ impl Config {
             row("engine", "embedded".into(), None, "What runs sources and views."),
             row("http", self.http.to_string(), None, "Address for /healthz, /metrics and the status page."),
             row("listen", self.listen.to_string(), None, "Address for PostgreSQL clients."),
-            row("max_connections", self.max_connections.to_string(), None, "Most connections at a time."),
+            row("max_connections", self.limits.max_connections.to_string(), None, "Most connections at a time."),
             row(
                 "rescale_policy",
                 self.rescale_policy.to_string(),
@@ -206,7 +211,9 @@ impl Config {
                 Some("actors"),
                 "Actors that ADAPTIVE resolves to.",
             ),
-        ]
+        ];
+        rows.extend(self.limits.rows().into_iter().map(|(name, value, unit, about)| row(name, value, unit, about)));
+        rows
     }
 }
 

@@ -260,6 +260,22 @@ pub enum Error {
         /// In PostgreSQL's words.
         message: String,
     },
+    /// A limit of the server or of the session.
+    #[error("{message}")]
+    LimitReached {
+        /// The SQLSTATE, of class 53, 54 or 57.
+        sqlstate: &'static str,
+        /// What there would be too much of, with the limit.
+        message: String,
+        /// Which setting it is, and what to do.
+        hint: String,
+    },
+    /// A panic while a client was served: a defect of Tidegate.
+    #[error("internal error: the server met a condition that it doesn't expect")]
+    Panic {
+        /// The same number stands in the log, with what happened.
+        incident: String,
+    },
     /// A statement ran longer than `statement_timeout`.
     #[error("canceling statement due to statement timeout")]
     StatementTimeout,
@@ -413,6 +429,7 @@ impl Error {
             | Self::InvalidQuery { sqlstate, .. }
             | Self::Session { sqlstate, .. }
             | Self::CheckpointFailed { sqlstate, .. }
+            | Self::LimitReached { sqlstate, .. }
             | Self::Query { sqlstate, .. } => sqlstate,
             Self::DataDirectory { .. } | Self::Config { .. } => "F0000",
             Self::Store { source, .. } => store_sqlstate(source),
@@ -420,13 +437,14 @@ impl Error {
             Self::Connection { .. } => "08001",
             Self::Server { sqlstate, .. } => sqlstate,
             Self::Recovering { .. } => "57P03",
-            Self::Internal(_) => "XX000",
+            Self::Internal(_) | Self::Panic { .. } => "XX000",
         }
     }
 
     /// The facts behind the message.
     pub fn detail(&self) -> Option<String> {
         match self {
+            Self::Panic { incident } => Some(format!("Incident {incident}.")),
             Self::InvalidValue { allowed, .. } => Some(format!("Allowed: {allowed}.")),
             Self::DependentObjects { dependents, .. } | Self::OwnsObjects { dependents, .. } => {
                 Some(dependents.join("\n"))
@@ -458,6 +476,7 @@ impl Error {
                 Some("Nest fewer brackets, or write IN (...) or = ANY (...) for a long chain of OR.".into())
             }
             Self::FeatureNotSupported { hint, .. }
+            | Self::LimitReached { hint, .. }
             | Self::WrongObjectType { hint, .. }
             | Self::BackfillOrder { hint, .. }
             | Self::UnsupportedView { hint, .. }
@@ -494,7 +513,7 @@ impl Error {
             Self::DamagedFile { .. } | Self::Store { .. } | Self::CheckpointFailed { .. } => {
                 store_hint(self.sqlstate()).map(str::to_owned)
             }
-            Self::Internal(_) => Some("Please report this, with the server's log.".into()),
+            Self::Internal(_) | Self::Panic { .. } => Some("Please report this, with the server's log.".into()),
             _ => None,
         }
     }

@@ -33,6 +33,7 @@ pub mod config;
 pub mod engine;
 pub mod error;
 pub mod failpoint;
+pub mod limits;
 pub mod observe;
 pub mod secret;
 pub mod serve;

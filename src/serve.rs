@@ -14,7 +14,7 @@ use tracing::{info, warn};
 
 use crate::auth::passwords;
 use crate::auth::throttle::Throttle;
-use crate::catalog::{Catalog, scope};
+use crate::catalog::{Catalog, Memory, scope};
 use crate::clock;
 use crate::command::run::Runner;
 use crate::config::Config;
@@ -90,13 +90,18 @@ pub async fn serve(
         entrance.beyond_loopback,
     );
     let server = scope::Server { available: config.worker_parallelism, barrier_interval: interval };
-    let planner = wire::CatalogPlanner::new(Catalog::new(server), store.clone(), version);
+    let memory = Memory::new(&config.limits, Some(&config.data_dir.join("spill")))?;
+    let planner = wire::CatalogPlanner::new(Catalog::new(server, memory), store.clone(), version);
     let shared = Arc::new(wire::Shared {
         commands: Arc::new(runner),
         planner: Arc::new(planner),
-        settings: [("rescale_policy".to_owned(), config.rescale_policy.to_string())].into(),
+        settings: config
+            .limits
+            .settings()
+            .chain([("rescale_policy".to_owned(), config.rescale_policy.to_string())])
+            .collect(),
+        limits: config.limits,
         door: entrance.door,
-        max_connections: config.max_connections,
         sessions,
     });
     let http: JoinHandle<std::io::Result<()>> = tokio::spawn(observe::serve(

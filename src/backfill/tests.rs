@@ -6,3 +6,4 @@ mod golden;
 mod planning;
 mod progress;
 mod sim;
+mod state_text;

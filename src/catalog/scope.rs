@@ -11,6 +11,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use rusqlite::Connection;
 
+use super::guard::Guard;
 use crate::clock::now_micros;
 use crate::error::{Error, Result};
 use crate::store::Snapshot;
@@ -102,6 +103,8 @@ pub struct Scope {
     pub host: Arc<dyn Host>,
     /// The server.
     pub server: Server,
+    /// What the session's queries are held by.
+    pub guard: Arc<Guard>,
     snapshot: RwLock<Option<Arc<Snapshot>>>,
     /// When the snapshot was set: now() for the statement that reads it. Microseconds since 1970.
     statement_at: AtomicI64,
@@ -115,8 +118,9 @@ impl fmt::Debug for Scope {
 
 impl Scope {
     /// A scope that has no snapshot yet.
-    pub fn new(user: String, pid: i32, host: Arc<dyn Host>, server: Server) -> Self {
-        Self { user, pid, host, server, snapshot: RwLock::new(None), statement_at: AtomicI64::new(now_micros()) }
+    pub fn new(user: String, pid: i32, host: Arc<dyn Host>, server: Server, guard: Guard) -> Self {
+        let statement_at = AtomicI64::new(now_micros());
+        Self { user, pid, host, server, guard: Arc::new(guard), snapshot: RwLock::new(None), statement_at }
     }
 
     /// The scope of a query, from its configuration.

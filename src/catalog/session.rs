@@ -28,16 +28,20 @@ use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::planner::{ParserOptions, SqlToRel};
 use rusqlite::{OptionalExtension as _, params};
+use tokio_util::sync::CancellationToken;
 
 use super::analyze::TypeLiterals;
 use super::functions::{self, JsonOperators};
+use super::guard::{GuardPlan, Memory};
 use super::rescale::CheckRescale;
 use super::scope::{Host, Scope, ScopeExtension, Server};
+use super::strict::Strict;
 use super::table::SqliteTable;
 use super::view::VIEWS;
 use super::{DATABASE, SCHEMAS, rewrite, statics, store_error, types};
 use crate::auth;
 use crate::error::{Error, Result, nearest};
+use crate::limits::parse_bytes;
 use crate::store::Snapshot;
 use crate::store::view_rows;
 
@@ -45,6 +49,7 @@ use crate::store::view_rows;
 #[derive(Debug)]
 pub struct Catalog {
     server: Server,
+    memory: Memory,
     state: SessionState,
     tables: HashMap<(&'static str, &'static str), Arc<dyn TableProvider>>,
 }
@@ -59,17 +64,21 @@ pub struct Session {
 
 impl Catalog {
     /// The catalog. Takes some milliseconds; made once.
-    pub fn new(server: Server) -> Arc<Self> {
+    pub fn new(server: Server, memory: Memory) -> Arc<Self> {
         let mut config = SessionConfig::new().with_target_partitions(1).with_information_schema(false);
         let options = config.options_mut();
         options.sql_parser.map_string_types_to_utf8view = false;
         options.sql_parser.parse_float_as_decimal = false;
         options.sql_parser.default_null_ordering = "nulls_max".into();
+        // What a sort sets aside for merging its files: little, so that a small limit leaves room for rows.
+        options.execution.sort_spill_reservation_bytes = 1 << 20;
         options.execution.time_zone = Some(types::UTC.into());
         // A plan may be run again, and a dynamic filter keeps what it learned from the rows of the run before.
         options.optimizer.enable_dynamic_filter_pushdown = false;
         let mut analyzer = Analyzer::new();
         analyzer.rules.insert(0, Arc::new(TypeLiterals));
+        // Behind the one that gives operands their types.
+        analyzer.rules.push(Arc::new(Strict));
         let mut state = SessionStateBuilder::new().with_config(config).with_default_features().build();
         let mut planners = state.expr_planners().to_vec();
         planners.insert(0, Arc::new(JsonOperators));
@@ -77,6 +86,7 @@ impl Catalog {
             .with_analyzer_rules(analyzer.rules)
             .with_expr_planners(planners)
             .with_type_planner(Arc::new(PgTypes))
+            .with_physical_optimizer_rule(Arc::new(GuardPlan))
             .build();
         for function in functions::all() {
             // A function of that name may be there already: ours is PostgreSQL's.
@@ -94,12 +104,12 @@ impl Catalog {
                 ((view.schema.as_str(), view.name.as_str()), table)
             })
             .collect();
-        Arc::new(Self { server, state, tables })
+        Arc::new(Self { server, memory, state, tables })
     }
 
     /// A client connection's session.
     pub fn session(self: &Arc<Self>, user: impl Into<String>, pid: i32, host: Arc<dyn Host>) -> Session {
-        let scope = Arc::new(Scope::new(user.into(), pid, host, self.server));
+        let scope = Arc::new(Scope::new(user.into(), pid, host, self.server, self.memory.session()));
         let mut state = self.state.clone();
         state.config_mut().options_mut().extensions.insert(ScopeExtension(Arc::clone(&scope)));
         // Functions get the configuration as of this call.
@@ -113,6 +123,13 @@ impl Session {
     /// moment.
     pub fn set_snapshot(&self, snapshot: Arc<Snapshot>) {
         self.scope.set_snapshot(Some(snapshot));
+    }
+
+    /// A statement begins: what runs from now on ends soon after the token fires.
+    pub fn begin_statement(&self, cancel: &CancellationToken) {
+        let memory = self.scope.host.setting("statement_memory").and_then(|size| parse_bytes(&size));
+        let memory = memory.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX);
+        self.scope.guard.begin(cancel, memory);
     }
 
     /// Gives the snapshot back. A stream that still reads keeps it.
@@ -195,7 +212,7 @@ impl Session {
             HashMap::new(),
             HashMap::new(),
             HashMap::new(),
-            Arc::clone(self.state.runtime_env()),
+            self.scope.guard.runtime(),
         );
         execute_stream(plan, Arc::new(task))
     }

@@ -11,18 +11,22 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
 use datafusion::common::{Column, ScalarValue};
 use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::execution::session_state::SessionState;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::expr::{Exists, ScalarFunction};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Subquery, Volatility,
 };
-use datafusion::physical_plan::collect;
+use datafusion::physical_plan::execute_stream;
+use futures::StreamExt as _;
+
+use super::scope::Scope;
 
 /// Optimizes a plan, whatever its subqueries are.
 ///
@@ -196,10 +200,13 @@ impl ScalarUDFImpl for ByRow {
 impl ByRow {
     /// The subquery's value for one set of outer values.
     fn run(&self, outer: &[ScalarValue]) -> DfResult<ScalarValue> {
+        let guard = Arc::clone(&Scope::of(self.state.config_options())?.guard);
+        guard.check()?;
         let plan = optimize(&self.bind(outer)?, &self.state)?;
         let batches = block_on(async {
             let plan = self.state.query_planner().create_physical_plan(&plan, self.state.as_ref()).await?;
-            collect(plan, self.state.task_ctx()).await
+            let task = TaskContext::from(self.state.as_ref()).with_runtime(guard.runtime());
+            first_batches(execute_stream(plan, Arc::new(task))?, &self.kind).await
         })?;
         let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
         match &self.kind {
@@ -260,6 +267,22 @@ impl ByRow {
         })?;
         plan.data.recompute_schema()
     }
+}
+
+/// As many batches as it takes to know the value.
+async fn first_batches(mut rows: SendableRecordBatchStream, kind: &Kind) -> DfResult<Vec<RecordBatch>> {
+    let enough = match kind {
+        Kind::Value(_) => 2,
+        Kind::Exists { .. } => 1,
+    };
+    let (mut batches, mut count) = (Vec::new(), 0);
+    while count < enough
+        && let Some(batch) = rows.next().await.transpose()?
+    {
+        count += batch.num_rows();
+        batches.push(batch);
+    }
+    Ok(batches)
 }
 
 /// A subquery within no longer refers to what has a value now.

@@ -201,7 +201,8 @@ impl ExecutionPlan for SqliteScan {
     }
 
     fn execute(&self, _: usize, context: Arc<TaskContext>) -> DfResult<SendableRecordBatchStream> {
-        let snapshot = Scope::of(context.session_config().options())?.snapshot()?;
+        let scope = Scope::of(context.session_config().options())?;
+        let (snapshot, guard) = (scope.snapshot()?, Arc::clone(&scope.guard));
         let schema = Arc::clone(&self.query.schema);
         let query = Arc::clone(&self.query);
         let pages = match query.paging {
@@ -212,9 +213,10 @@ impl ExecutionPlan for SqliteScan {
             }
             Paging::ByRowid => {
                 let pages = stream::try_unfold(Some(Page::default()), move |page| {
-                    let (query, snapshot) = (Arc::clone(&query), Arc::clone(&snapshot));
+                    let (query, snapshot, guard) = (Arc::clone(&query), Arc::clone(&snapshot), Arc::clone(&guard));
                     async move {
                         let Some(page) = page else { return Ok(None) };
+                        guard.check()?;
                         let (batch, next) = query.read_page(&snapshot, page)?;
                         Ok(Some((batch, next)))
                     }

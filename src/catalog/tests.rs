@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::store::Store;
 
 mod clients;
+mod guard;
 mod language;
 mod progress;
 mod reference;
@@ -128,8 +129,9 @@ impl std::ops::Deref for TestSession {
 }
 
 fn session_on(database: Database) -> TestSession {
-    static CATALOG: std::sync::LazyLock<Arc<Catalog>> =
-        std::sync::LazyLock::new(|| Catalog::new(Server { available: 4, barrier_interval: 1_000_000 }));
+    static CATALOG: std::sync::LazyLock<Arc<Catalog>> = std::sync::LazyLock::new(|| {
+        Catalog::new(Server { available: 4, barrier_interval: 1_000_000 }, super::Memory::for_tests())
+    });
     let session = CATALOG.session("root", 7, Arc::new(TestHost::default()));
     session.set_snapshot(Arc::new(database.store.snapshot().unwrap()));
     TestSession { session, _database: database }

@@ -39,8 +39,12 @@ impl Writer {
         };
         let (answer, answered) = oneshot::channel();
         queue.send(move |connection| {
-            // A caller that has gone away does not undo its transaction.
-            let _ = answer.send(transaction(connection, durability, work));
+            // A panic undoes its transaction, and its caller is told that there is no answer. The next one goes on.
+            let done = std::panic::AssertUnwindSafe(|| transaction(connection, durability, work));
+            if let Ok(done) = std::panic::catch_unwind(done) {
+                // A caller that has gone away does not undo its transaction.
+                let _ = answer.send(done);
+            }
         });
         // Where the thread is gone, so is the answer.
         answered.await.map_err(|_| Error::Internal("the store's writer has ended".into()))?

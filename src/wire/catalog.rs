@@ -9,6 +9,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::sqlparser::ast;
+use tokio_util::sync::CancellationToken;
 
 use super::errors::from_datafusion;
 use super::{PlanSession, Planner, SessionInfo, Snapshot, SnapshotHandle};
@@ -49,6 +50,10 @@ struct CatalogSession {
 
 #[async_trait]
 impl PlanSession for CatalogSession {
+    fn begin_statement(&self, cancel: &CancellationToken) {
+        self.session.begin_statement(cancel);
+    }
+
     fn begin_snapshot(&self) -> Result<SnapshotHandle> {
         let snapshot = Arc::new(self.store.snapshot()?);
         self.session.set_snapshot(Arc::clone(&snapshot));

@@ -1,14 +1,30 @@
 //! Messages to and from bytes.
 
-use bytes::BytesMut;
+use bytes::{Buf as _, BytesMut};
 use pgwire::error::PgWireError;
 use pgwire::messages::{DecodeContext, PgWireBackendMessage, PgWireFrontendMessage, ProtocolVersion};
 use tokio_util::codec::{Decoder, Encoder};
 
+use crate::limits::Limits;
+
 /// Messages to and from bytes, by the pgwire crate. Which messages may come depends on how far the startup is.
-#[derive(Debug, Default)]
+///
+/// That crate trusts the lengths and counts inside a message. So a message comes to it whole and alone, after a look at
+/// its form.
+#[derive(Debug)]
 pub(super) struct Codec {
     context: DecodeContext,
+    /// The most bytes of a message.
+    limit: usize,
+}
+
+/// The most bytes of a message before the session has started; PostgreSQL's.
+const STARTUP_LIMIT: usize = 10_000;
+
+impl Default for Codec {
+    fn default() -> Self {
+        Self { context: DecodeContext::default(), limit: STARTUP_LIMIT }
+    }
 }
 
 impl Codec {
@@ -23,11 +39,29 @@ impl Codec {
         self.context.awaiting_frontend_ssl = true;
     }
 
-    /// The startup is over.
+    /// The client has said who it is.
     pub fn expect_messages(&mut self, version: ProtocolVersion) {
         self.context.protocol_version = version;
         self.context.awaiting_frontend_ssl = false;
         self.context.awaiting_frontend_startup = false;
+    }
+
+    /// The client has proven who it is, and may send more at a time.
+    pub const fn allow(&mut self, limits: &Limits) {
+        self.limit = limits.message_size;
+    }
+
+    /// The bytes of the next message, its tag and length among them, as soon as its length is there. A length beyond the
+    /// limit is an error before there is any room for it.
+    fn length(&self, source: &BytesMut, tag: usize) -> Result<Option<usize>, PgWireError> {
+        let Some(bytes) = source.get(tag..tag + 4).and_then(|bytes| bytes.try_into().ok()) else { return Ok(None) };
+        let length = i32::from_be_bytes(bytes);
+        match usize::try_from(length) {
+            Ok(length) if length > self.limit => Err(PgWireError::MessageTooLarge(self.limit, length)),
+            // A startup packet has a version, too.
+            Ok(length) if length >= 4 + 4 * (1 - tag) => Ok(Some(tag + length)),
+            _ => Err(invalid(format!("invalid message length {length}"))),
+        }
     }
 }
 
@@ -36,7 +70,26 @@ impl Decoder for Codec {
     type Error = PgWireError;
 
     fn decode(&mut self, source: &mut BytesMut) -> Result<Option<Self::Item>, Self::Error> {
-        PgWireFrontendMessage::decode(source, &self.context)
+        let starting = self.context.awaiting_frontend_ssl || self.context.awaiting_frontend_startup;
+        let tag = usize::from(!starting);
+        let Some(length) = self.length(source, tag)?.filter(|length| source.len() >= *length) else {
+            return Ok(None);
+        };
+        if self.context.awaiting_frontend_ssl {
+            // What isn't a request for encryption is left where it is, to be read as a startup packet.
+            return PgWireFrontendMessage::decode(source, &self.context);
+        }
+        let mut message = source.split_to(length);
+        let well_formed = match message.split_first() {
+            // The crate looks at each step of these itself.
+            Some(_) if starting => true,
+            Some((tag, rest)) => is_well_formed(*tag, &rest[4..]),
+            None => false,
+        };
+        if !well_formed {
+            return Err(invalid("invalid message format".into()));
+        }
+        PgWireFrontendMessage::decode(&mut message, &self.context)
     }
 }
 
@@ -45,5 +98,50 @@ impl Encoder<PgWireBackendMessage> for Codec {
 
     fn encode(&mut self, message: PgWireBackendMessage, out: &mut BytesMut) -> Result<(), Self::Error> {
         message.encode(out)
+    }
+}
+
+fn invalid(message: String) -> PgWireError {
+    PgWireError::IoError(std::io::Error::new(std::io::ErrorKind::InvalidData, message))
+}
+
+/// Whether a message's body is what its tag says, to its last byte. Messages that nobody looks into may have any.
+fn is_well_formed(tag: u8, mut body: &[u8]) -> bool {
+    let body = &mut body;
+    let parts = match tag {
+        b'Q' | b'f' => text(body),
+        b'P' => text(body).and_then(|()| text(body)).and_then(|()| list(body, |body| skip(body, 4))),
+        b'B' => text(body)
+            .and_then(|()| text(body))
+            .and_then(|()| list(body, |body| skip(body, 2)))
+            .and_then(|()| list(body, value))
+            .and_then(|()| list(body, |body| skip(body, 2))),
+        b'D' | b'C' => skip(body, 1).and_then(|()| text(body)),
+        b'E' => text(body).and_then(|()| skip(body, 4)),
+        b'S' | b'H' | b'X' | b'c' => Some(()),
+        _ => return true,
+    };
+    parts.is_some() && body.is_empty()
+}
+
+fn skip(body: &mut &[u8], count: usize) -> Option<()> {
+    (body.len() >= count).then(|| body.advance(count))
+}
+
+fn text(body: &mut &[u8]) -> Option<()> {
+    let end = body.iter().position(|byte| *byte == 0)?;
+    skip(body, end + 1)
+}
+
+fn list(body: &mut &[u8], mut item: impl FnMut(&mut &[u8]) -> Option<()>) -> Option<()> {
+    let count = body.try_get_u16().ok()?;
+    (0..count).try_for_each(|_| item(body))
+}
+
+/// A length, -1 for NULL, and so many bytes.
+fn value(body: &mut &[u8]) -> Option<()> {
+    match body.try_get_i32().ok()? {
+        -1 => Some(()),
+        length => skip(body, usize::try_from(length).ok()?),
     }
 }

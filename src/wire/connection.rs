@@ -20,7 +20,7 @@ use super::codec::Codec;
 use super::session::Session;
 use super::tls::{self, Tls};
 use super::transaction::Status;
-use super::{errors, extended, simple};
+use super::{errors, extended, limits, simple};
 use crate::command;
 use crate::error::{Error, Result};
 
@@ -214,9 +214,9 @@ pub(super) async fn serve(link: &mut Link, session: &mut Session) -> Result<(), 
 
 /// The next message, or the error that ends the session while it waits for one.
 async fn next(link: &mut Link, session: &Session) -> Result<Option<Frontend>, Failure> {
-    let idle_limit = match session.transaction.status {
-        Status::Idle => None,
-        _ => session.settings.idle_in_transaction_timeout(),
+    let (idle_limit, expired) = match session.transaction.status {
+        Status::Idle => (session.settings.idle_session_timeout(), limits::idle_session()),
+        _ => (session.settings.idle_in_transaction_timeout(), limits::idle_in_transaction()),
     };
     let idle = async {
         match idle_limit {
@@ -230,13 +230,21 @@ async fn next(link: &mut Link, session: &Session) -> Result<Option<Frontend>, Fa
         message = link.next() => match message {
             None => Ok(None),
             Some(Ok(message)) => Ok(Some(message)),
-            Some(Err(PgWireError::IoError(error))) => Err(PgWireError::IoError(error).into()),
-            Some(Err(error)) => Err(protocol(&error.to_string()).into()),
+            Some(Err(error)) => Err(unreadable(error)),
         },
-        () = idle => Err(Error::Session {
-            sqlstate: "25P03",
-            message: "terminating connection due to idle-in-transaction timeout".into(),
-        }.into()),
+        () = idle => Err(expired.into()),
+    }
+}
+
+/// A message that can't be read: the client is told, unless it is gone.
+fn unreadable(error: PgWireError) -> Failure {
+    match error {
+        PgWireError::MessageTooLarge(limit, length) => limits::message_size(limit, length).into(),
+        PgWireError::IoError(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+            protocol(&error.to_string()).into()
+        }
+        PgWireError::IoError(error) => PgWireError::IoError(error).into(),
+        error => protocol(&error.to_string()).into(),
     }
 }
 

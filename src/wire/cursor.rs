@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::encode::{Column, Style};
 use super::rows::{Reply, Rows, Tag};
 use super::session::Session;
-use super::{encode, errors};
+use super::{encode, errors, limits};
 use crate::command::Parsed;
 use crate::command::ast::{Direction, Session as Ast, Statement};
 use crate::error::{Error, Result};
@@ -47,6 +47,7 @@ impl Session {
         if self.cursors.contains_key(name) {
             return Err(Error::Session { sqlstate: "42P03", message: format!("cursor \"{name}\" already exists") });
         }
+        limits::check_cursors(&self.shared, "cursors", self.cursors.len())?;
         let parsed =
             Parsed { text: query_text.clone(), statement: Statement::Query(query.clone()), params: 0, position: 1 };
         let prepared = self.prepare(parsed, &[])?;
@@ -55,13 +56,23 @@ impl Session {
         };
         let columns = Arc::clone(&rows.columns);
         let content = if *hold || *scroll == Some(true) {
-            let batches = rows.take(usize::MAX, &self.interrupt(token)).await?;
+            let batches = rows.take(usize::MAX, self.statement_memory(), &self.interrupt(token)).await?;
             Content::All { rows: concatenate(&columns, &batches)?, at: 0 }
         } else {
             Content::Stream(Box::new(rows))
         };
         self.cursors.insert(name.clone(), Cursor { columns, hold: *hold, content });
         Ok(Reply::done("DECLARE CURSOR"))
+    }
+
+    /// The bytes that rows to keep may have: those of all cursors that keep theirs count.
+    fn statement_memory(&self) -> usize {
+        let kept = self.cursors.values().map(|cursor| match &cursor.content {
+            Content::All { rows, .. } => rows.get_array_memory_size(),
+            Content::Stream(_) => 0,
+        });
+        let limit = crate::limits::parse_bytes(&self.settings.text("statement_memory")).unwrap_or(u64::MAX);
+        usize::try_from(limit).unwrap_or(usize::MAX).saturating_sub(kept.sum())
     }
 
     /// `FETCH` and `MOVE`.
@@ -84,7 +95,7 @@ impl Session {
                     | Direction::Absolute(_) => Err(only_forwards()),
                 };
                 match limit {
-                    Ok(limit) => rows.take(limit, &self.interrupt(token)).await,
+                    Ok(limit) => rows.take(limit, self.statement_memory(), &self.interrupt(token)).await,
                     Err(error) => Err(error),
                 }
                 .map(|batches| match direction {

@@ -95,7 +95,7 @@ pub fn from_datafusion(error: DataFusionError) -> Error {
         D::NotImplemented(detail) => {
             Error::Query { sqlstate: "0A000", message: "the query asks for something that is not supported", detail }
         }
-        D::ResourcesExhausted(detail) => Error::Query { sqlstate: "53200", message: "out of memory", detail },
+        D::ResourcesExhausted(detail) => exhausted(detail),
         D::Configuration(detail) => Error::Query { sqlstate: "22023", message: "a setting has a wrong value", detail },
         D::ExecutionJoin(inner) if inner.is_cancelled() => Error::Canceled,
         other => Error::Query { sqlstate: "XX000", message: "the query failed", detail: other.to_string() },
@@ -110,6 +110,7 @@ fn from_shared(error: &DataFusionError) -> Error {
         D::Shared(inner) => from_shared(inner),
         D::Plan(text) => from_plan(text.clone()),
         D::Execution(text) => from_execution(text.clone()),
+        D::ResourcesExhausted(detail) => exhausted(detail.clone()),
         D::External(inner) => match inner.downcast_ref::<Error>() {
             Some(ours) => Error::Data { sqlstate: ours.sqlstate(), message: ours.to_string() },
             None => failed(inner.to_string()),
@@ -123,6 +124,27 @@ fn from_shared(error: &DataFusionError) -> Error {
         },
         other => failed(other.to_string()),
     }
+}
+
+/// No more memory, or no more space for temporary files.
+fn exhausted(detail: String) -> Error {
+    let detail = detail.lines().next().unwrap_or_default();
+    // An operator may put its own words before those of the memory.
+    let at = ["statement_memory is", "query_memory is"].into_iter().find_map(|start| detail.find(start));
+    let (sqlstate, message, hint) = match at {
+        Some(at) => (
+            "53200",
+            format!("out of memory: {}", &detail[at..]),
+            "Ask for fewer rows or groups at a time, or raise that setting.",
+        ),
+        None if detail.contains("disk space") || detail.contains("spill") => (
+            "53400",
+            format!("no room for temporary files: {detail}"),
+            "Ask for fewer rows or groups at a time, or raise temp_file_limit.",
+        ),
+        None => ("53200", format!("out of memory: {detail}"), "Ask for fewer rows or groups at a time."),
+    };
+    Error::LimitReached { sqlstate, message, hint: hint.into() }
 }
 
 fn failed(detail: String) -> Error {
@@ -174,9 +196,10 @@ fn from_arrow(error: ArrowError) -> Error {
         ArrowError::CastError(text) | ArrowError::ParseError(text) | ArrowError::InvalidArgumentError(text) => {
             from_cast(&text).unwrap_or_else(|| failed(text))
         }
-        ArrowError::ComputeError(text) => from_cast(&text).unwrap_or_else(|| failed(text)),
+        ArrowError::ComputeError(text) => from_execution(text),
         ArrowError::ExternalError(inner) => from_external(inner),
-        ArrowError::MemoryError(detail) => Error::Query { sqlstate: "53200", message: "out of memory", detail },
+        ArrowError::MemoryError(detail) => exhausted(detail),
+        ArrowError::OffsetOverflowError(_) => exhausted("the values of a column are too long together".into()),
         ArrowError::NotYetImplemented(detail) => {
             Error::Query { sqlstate: "0A000", message: "the query asks for something that is not supported", detail }
         }
@@ -231,6 +254,11 @@ fn data_type(name: &str) -> DataType {
 fn from_execution(text: String) -> Error {
     if text.contains("ivide by zero") || text.contains("ivision by zero") {
         return division_by_zero();
+    }
+    for (start, sqlstate) in [("cannot take square root", "2201F"), ("cannot take logarithm", "2201E")] {
+        if let Some(at) = text.find(start) {
+            return Error::Data { sqlstate, message: text[at..].to_owned() };
+        }
     }
     from_cast(&text).unwrap_or(Error::Query { sqlstate: "22000", message: "the query failed", detail: text })
 }

@@ -11,6 +11,7 @@ use pgwire::messages::response::{CommandComplete, EmptyQueryResponse};
 
 use super::connection::{Failure, Link, ready, send_notices};
 use super::encode::{self, Column};
+use super::limits;
 use super::params::{self, Param};
 use super::prepared::Prepared;
 use super::rows::{Reply, Rows};
@@ -34,6 +35,7 @@ enum State {
 }
 
 pub(super) async fn parse(link: &mut Link, session: &mut Session, message: Parse) -> Result<(), Failure> {
+    limits::check_length(&session.shared, &message.query)?;
     session.text.clone_from(&message.query);
     session.start = 1;
     let name = message.name.unwrap_or_default();
@@ -45,6 +47,7 @@ pub(super) async fn parse(link: &mut Link, session: &mut Session, message: Parse
         .into());
     }
     session.statements.remove(&name);
+    limits::check_prepared(&session.shared, &session.statements, &message.query)?;
     let mut statements = command::parse(&message.query)?;
     let (Some(parsed), true) = (statements.pop(), statements.is_empty()) else {
         return Err(Error::Syntax {
@@ -97,6 +100,7 @@ pub(super) async fn bind(link: &mut Link, session: &mut Session, message: Bind) 
         let message = format!("cursor \"{portal_name}\" already exists");
         return Err(Error::Session { sqlstate: "42P03", message }.into());
     }
+    limits::check_cursors(&session.shared, "portals", session.portals.len())?;
     if let Some(columns) = &prepared.columns {
         encode::with_formats(columns, &message.result_column_format_codes)?;
     }

@@ -27,6 +27,8 @@ mod encode;
 pub mod errors;
 mod exec;
 mod extended;
+mod incident;
+mod limits;
 mod login;
 mod params;
 mod prepared;
@@ -66,6 +68,7 @@ pub use self::settings::SettingsView;
 pub use self::tls::{Tls, end_point};
 use crate::command::ast::Command;
 use crate::error::Result;
+use crate::limits::Limits;
 
 /// The one database.
 pub const DATABASE: &str = "dev";
@@ -80,15 +83,15 @@ pub struct Shared {
     pub settings: BTreeMap<String, String>,
     /// Who may come in.
     pub door: Door,
-    /// How many sessions there may be at once.
-    pub max_connections: usize,
+    /// What clients can make the server hold or do.
+    pub limits: Limits,
     /// The sessions that there are.
     pub sessions: Arc<Registry>,
 }
 
 impl Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("max_connections", &self.max_connections).finish_non_exhaustive()
+        f.debug_struct("Shared").field("limits", &self.limits).finish_non_exhaustive()
     }
 }
 
@@ -193,6 +196,9 @@ pub trait Planner: Send + Sync {
 /// block: the session has a thread of its own.
 #[async_trait]
 pub trait PlanSession: Send + Sync {
+    /// A statement begins: what runs from now on ends soon after the token fires.
+    fn begin_statement(&self, _cancel: &CancellationToken) {}
+
     /// Takes a snapshot of all data, which planning and the streams from now on see.
     fn begin_snapshot(&self) -> Result<SnapshotHandle>;
 

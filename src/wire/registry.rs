@@ -13,7 +13,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{SettingsView, SnapshotHandle};
 use crate::command;
-use crate::error::Error;
+use crate::error::{Error, Result};
+use crate::limits::Limits;
 
 /// The sessions that there are.
 #[derive(Debug, Default)]
@@ -127,7 +128,11 @@ impl std::fmt::Debug for Running {
 }
 
 impl Registry {
-    /// Enters a new session, unless there are `limit` already; it leaves when the answer is dropped.
+    /// Enters a new session, unless there are too many already; it leaves when the answer is dropped.
+    ///
+    /// # Errors
+    /// [`Error::LimitReached`] with 53300.
+    #[expect(clippy::too_many_arguments, reason = "they are what a session is")]
     pub(super) fn enter(
         self: &Arc<Self>,
         version: ProtocolVersion,
@@ -135,8 +140,9 @@ impl Registry {
         client: SocketAddr,
         settings: SettingsView,
         parent: &CancellationToken,
-        limit: usize,
-    ) -> Option<Entered> {
+        superuser: bool,
+        limits: &Limits,
+    ) -> Result<Entered> {
         let now = SystemTime::now();
         let mut identity = DefaultClient::<()>::new(client, false);
         identity.set_protocol_version(version);
@@ -163,11 +169,10 @@ impl Registry {
             }),
         });
         let mut sessions = lock(&self.sessions);
-        if sessions.len() >= limit {
-            return None;
-        }
+        let of_user = sessions.values().filter(|entry| entry.user == user).count();
+        check_room(sessions.len(), of_user, user, superuser, limits)?;
         sessions.insert(entry.pid, Arc::clone(&entry));
-        Some(Entered { entry, registry: Arc::clone(self) })
+        Ok(Entered { entry, registry: Arc::clone(self) })
     }
 
     /// How many there are.
@@ -339,6 +344,33 @@ impl Entry {
     }
 }
 
+/// Whether one more session fits.
+fn check_room(all: usize, of_user: usize, user: &str, superuser: bool, limits: &Limits) -> Result<()> {
+    let refused =
+        |message, limit: &str| Err(Error::LimitReached { sqlstate: "53300", message, hint: limit.to_owned() });
+    if all >= limits.max_connections {
+        let hint = format!("max_connections is {}: end a connection, or raise it.", limits.max_connections);
+        return refused("sorry, too many clients already".to_owned(), &hint);
+    }
+    if superuser {
+        return Ok(());
+    }
+    let reserved = limits.reserved_connections;
+    if all + reserved >= limits.max_connections {
+        let message = "remaining connection slots are reserved for superusers".to_owned();
+        let hint = format!(
+            "superuser_reserved_connections is {reserved} of max_connections {}: end a connection, or change them.",
+            limits.max_connections
+        );
+        return refused(message, &hint);
+    }
+    if of_user >= limits.user_connections {
+        let hint = format!("max_user_connections is {}: end a connection, or raise it.", limits.user_connections);
+        return refused(format!("too many connections for role \"{user}\""), &hint);
+    }
+    Ok(())
+}
+
 fn fire(mut running: MutexGuard<'_, Running>, reason: Reason) {
     running.reason.get_or_insert(reason);
     running.token.cancel();
@@ -349,4 +381,23 @@ fn fire(mut running: MutexGuard<'_, Running>, reason: Reason) {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_connections_are_the_superusers() {
+        let limits = Limits { max_connections: 10, reserved_connections: 2, user_connections: 4, ..Limits::default() };
+        let told = |all, of_user, superuser| match check_room(all, of_user, "joe", superuser, &limits) {
+            Ok(()) => "room".to_owned(),
+            Err(error) => format!("{} {error}", error.sqlstate()),
+        };
+        assert_eq!(told(7, 3, false), "room");
+        assert_eq!(told(7, 4, false), "53300 too many connections for role \"joe\"");
+        assert_eq!(told(8, 0, false), "53300 remaining connection slots are reserved for superusers");
+        assert_eq!(told(9, 9, true), "room");
+        assert_eq!(told(10, 0, true), "53300 sorry, too many clients already");
+    }
 }

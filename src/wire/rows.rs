@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch};
+use datafusion::arrow::array::{Array as _, ArrayRef, RecordBatch};
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt as _;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::{Failure, Link};
 use super::encode::{self, Column, Style};
-use super::errors;
 use super::registry::Entered;
+use super::{errors, limits};
 use crate::error::{Error, Result};
 
 /// So many bytes are gathered before they're sent.
@@ -82,12 +82,18 @@ impl Rows {
         }
     }
 
-    /// Takes up to `limit` rows out, as they are.
-    pub async fn take(&mut self, limit: usize, interrupt: &Interrupt<'_>) -> Result<Vec<RecordBatch>> {
+    /// Takes up to `limit` rows out, as they are, which may have so many bytes of memory.
+    pub async fn take(&mut self, limit: usize, memory: usize, interrupt: &Interrupt<'_>) -> Result<Vec<RecordBatch>> {
+        let mut used = 0;
         let mut taken = Vec::new();
         let mut left = limit;
         while left > 0 && self.fill(interrupt).await? {
             let count = left.min(self.length - self.next);
+            // A slice keeps all of its batch.
+            used += self.batch.iter().map(|array| array.get_array_memory_size()).sum::<usize>();
+            if used > memory {
+                return Err(limits::memory(memory as u64));
+            }
             let arrays: Vec<ArrayRef> = self.batch.iter().map(|array| array.slice(self.next, count)).collect();
             taken.push(encode::batch_of(&self.columns, arrays, count)?);
             self.next += count;

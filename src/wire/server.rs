@@ -4,17 +4,23 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::BytesMut;
+use pgwire::messages::Message as _;
+use pgwire::messages::response::ErrorResponse;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::connection::Link;
-use super::{Shared, connection, startup};
+use super::{Shared, connection, errors, incident, limits, startup};
 use crate::error::{Error, Result};
 
 /// The longest pause after a failed accept.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
+
+/// Connections that may be starting or refused beside those that are sessions.
+const STARTING: usize = 100;
 
 /// A bound listener.
 #[derive(Debug)]
@@ -63,6 +69,10 @@ pub async fn serve(listener: TcpListener, shared: Arc<Shared>, shutdown: Cancell
         match accepted {
             Ok((socket, address)) => {
                 pause = Duration::from_millis(5);
+                if tracker.len() >= shared.limits.max_connections + STARTING {
+                    refuse(socket, &shared);
+                    continue;
+                }
                 tracker.spawn(open(socket, address, Arc::clone(&shared), shutdown.clone(), tracker.clone()));
             }
             // Mostly: too many open files. It gets better when some are closed.
@@ -88,6 +98,15 @@ pub async fn serve(listener: TcpListener, shared: Arc<Shared>, shutdown: Cancell
     }
 }
 
+/// Tells a client that there are too many, without waiting for it or for what it has to say.
+fn refuse(socket: TcpStream, shared: &Shared) {
+    let response = ErrorResponse::new(errors::fields("FATAL", &limits::connections(shared), None));
+    let mut out = BytesMut::new();
+    if response.encode(&mut out).is_ok() {
+        let _ = socket.try_write(&out);
+    }
+}
+
 /// Makes a session of a connection, and gives it a thread.
 async fn open(
     socket: TcpStream,
@@ -99,10 +118,17 @@ async fn open(
     if let Err(error) = socket.set_nodelay(true) {
         tracing::debug!(%address, %error, "can't set TCP_NODELAY");
     }
-    let (mut link, mut session) = match startup::run(Link::new(socket), &shared, &shutdown).await {
-        Ok(Some(opened)) => opened,
-        Ok(None) => return,
-        Err(error) => {
+    let mut slot = Some(Link::new(socket));
+    let started = incident::caught("a startup", startup::run(&mut slot, &shared, &shutdown)).await;
+    let Some(mut link) = slot else { return };
+    let mut session = match started {
+        Ok(Ok(Some(session))) => session,
+        Ok(Ok(None)) => return,
+        Err(panicked) => {
+            let _ = link.fatal(&panicked).await;
+            return;
+        }
+        Ok(Err(error)) => {
             tracing::debug!(%address, %error, "the connection broke at startup");
             return;
         }
@@ -110,7 +136,12 @@ async fn open(
     let (runtime, token) = (Handle::current(), tracker.token());
     let thread = std::thread::Builder::new().name(format!("session {}", session.pid()));
     let spawned = thread.spawn(move || {
-        let result = runtime.block_on(connection::serve(&mut link, &mut session));
+        let result = runtime.block_on(async {
+            match incident::caught("a session", connection::serve(&mut link, &mut session)).await {
+                Ok(result) => result,
+                Err(panicked) => link.fatal(&panicked).await,
+            }
+        });
         tracing::debug!(pid = session.pid(), ?result, "the session ended");
         drop((link, session, token));
     });

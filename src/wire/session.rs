@@ -13,7 +13,7 @@ use super::registry::Entered;
 use super::rows::{Interrupt, Reply, Rows, Tag};
 use super::settings::Settings;
 use super::transaction::{Status, Transaction};
-use super::{Caller, Notice, PlanSession, SettingsView, Severity, Shared};
+use super::{Caller, Notice, PlanSession, SettingsView, Severity, Shared, limits};
 use crate::command::ast::{Discard, Session as Statement, SetValue, TransactionModes};
 use crate::error::{Error, Result};
 
@@ -94,7 +94,9 @@ impl Session {
             self.transaction.implicit = true;
             self.settings.write(Settings::begin);
         }
-        self.entry.begin_statement(text)
+        let token = self.entry.begin_statement(text);
+        self.plans.begin_statement(&token);
+        token
     }
 
     /// The statement has ended well. Outside a block the next one reads a snapshot of its own.
@@ -217,6 +219,7 @@ impl Session {
             }
             Statement::Savepoint(name) => {
                 self.transaction.require_block("SAVEPOINT")?;
+                limits::check_savepoints(self.transaction.savepoints())?;
                 let depth = self.settings.write(Settings::savepoint);
                 self.transaction.add_savepoint(name.clone(), depth);
                 Reply::done("SAVEPOINT")
@@ -287,6 +290,7 @@ impl Session {
                     let message = format!("prepared statement \"{name}\" already exists");
                     return Err(Error::Session { sqlstate: "42P05", message });
                 }
+                limits::check_prepared(&self.shared, &self.statements, &statement.text)?;
                 let types = types.iter().map(|name| super::params::type_by_name(name)).collect::<Result<Vec<_>>>()?;
                 let prepared = self.prepare(statement.as_ref().clone(), &types)?;
                 self.statements.insert(name.clone(), prepared);

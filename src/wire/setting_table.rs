@@ -4,6 +4,8 @@ use std::str::FromStr;
 
 use datafusion::arrow::array::timezone::Tz;
 
+use crate::limits::{parse_bytes, parse_milliseconds, show_bytes, show_milliseconds};
+
 /// The version of PostgreSQL that clients are told.
 pub const SERVER_VERSION: &str = concat!("15.0 (Tidegate ", env!("CARGO_PKG_VERSION"), ")");
 
@@ -48,6 +50,8 @@ pub(super) enum Kind {
     Bool,
     /// A whole number in a range, both ends included.
     Int(i64, i64),
+    /// A size, from the one to the other number of bytes; a number without unit is in kB.
+    Bytes(u64, u64),
     /// A duration, from 0 to 2147483647 ms; a number without unit is in ms.
     Milliseconds,
     /// One of these words, in any case.
@@ -162,6 +166,12 @@ pub(super) const SETTINGS: &[Setting] = &[
         Kind::Milliseconds,
         "Ends a session that idles in a transaction block longer than this; 0 is no limit.",
     ),
+    user(
+        "idle_session_timeout",
+        "0",
+        Kind::Milliseconds,
+        "Ends a session that idles outside a transaction block longer than this; 0 is no limit.",
+    ),
     reported(user(
         "IntervalStyle",
         "postgres",
@@ -184,6 +194,12 @@ pub(super) const SETTINGS: &[Setting] = &[
         "Whether a backslash in '...' is an ordinary character; always on.",
     )),
     user(
+        "statement_memory",
+        "256MB",
+        Kind::Bytes(64 << 10, 64 << 30),
+        "Memory that the statements of the session may use; beyond it sorts and groupings go to disk, and the rest fails.",
+    ),
+    user(
         "statement_timeout",
         "0",
         Kind::Milliseconds,
@@ -204,6 +220,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "Whether this transaction refuses statements that change something.",
     ),
     // What the server is.
+    internal("authentication_timeout", "1min", "How long a client may take to log in."),
     internal("block_size", "8192", "Size of a disk block, in bytes."),
     reported(internal("in_hot_standby", "off", "Whether the server is a standby; never.")),
     reported(internal("integer_datetimes", "on", "Whether times are whole microseconds; always.")),
@@ -211,13 +228,26 @@ pub(super) const SETTINGS: &[Setting] = &[
     internal("lc_collate", "C", "Order of text."),
     internal("lc_ctype", "C.UTF-8", "Classes of characters."),
     internal("lc_messages", "C", "Language of messages."),
+    internal("max_connections", "500", "Most connections at a time."),
+    internal("max_cursors", "1000", "Most cursors of a session, and most portals."),
     internal("max_identifier_length", "63", "Longest name, in bytes."),
     internal("max_index_keys", "32", "Most columns of an index."),
+    internal("max_message_size", "64MB", "Longest message from a client."),
+    internal("max_prepared_statements", "1000", "Most prepared statements of a session."),
+    internal("max_statement_length", "1MB", "Longest text of statements."),
+    internal("max_user_connections", "200", "Most connections at a time of a user who isn't a superuser."),
     internal("password_encryption", "scram-sha-256", "How passwords are hashed."),
+    internal("query_memory", "1GB", "Memory that all statements may use together."),
     reported(internal("server_encoding", "UTF8", "Character set of all text.")),
     reported(internal("server_version", SERVER_VERSION, "The version of PostgreSQL that Tidegate speaks like.")),
     internal("server_version_num", "150000", "The same as a number."),
     reported(internal("session_authorization", "root", "The user who connected.")),
+    internal("superuser_reserved_connections", "3", "Connections, of max_connections, that only a superuser may use."),
+    internal(
+        "temp_file_limit",
+        "4GB",
+        "Disk space that sorts and groupings of all sessions may use for what doesn't fit in memory.",
+    ),
 ];
 
 /// A setting by its lower-case name.
@@ -242,6 +272,7 @@ impl Kind {
     pub const fn unit(&self) -> Option<&'static str> {
         match self {
             Self::Milliseconds => Some("ms"),
+            Self::Bytes(..) => Some("kB"),
             _ => None,
         }
     }
@@ -250,7 +281,7 @@ impl Kind {
     pub const fn vartype(&self) -> &'static str {
         match self {
             Self::Bool => "bool",
-            Self::Int(..) | Self::Milliseconds => "integer",
+            Self::Int(..) | Self::Milliseconds | Self::Bytes(..) => "integer",
             Self::Choice(_) | Self::Encoding => "enum",
             _ => "string",
         }
@@ -262,6 +293,7 @@ impl Kind {
             Self::Bool => "on, off".into(),
             Self::Int(min, max) => format!("a whole number from {min} to {max}"),
             Self::Milliseconds => "a duration from 0 to 2147483647 ms, with unit us, ms, s, min, h or d".into(),
+            Self::Bytes(least, most) => format!("a size from {} to {}", show_bytes(*least), show_bytes(*most)),
             Self::Choice(words) => words.join(", "),
             Self::Text => "any text".into(),
             Self::Names => "a list of schemas".into(),
@@ -283,6 +315,9 @@ impl Kind {
                 (*min..=*max).contains(&number).then(|| number.to_string())
             }
             Self::Milliseconds => parse_milliseconds(value).map(show_milliseconds),
+            Self::Bytes(least, most) => {
+                parse_bytes(value).filter(|bytes| (least..=most).contains(&bytes)).map(show_bytes)
+            }
             Self::Choice(words) => {
                 let spelled = match parse_bool(value) {
                     Some(true) if words.contains(&"on") => "on".to_owned(),
@@ -323,34 +358,6 @@ pub(super) fn parse_bool(value: &str) -> Option<bool> {
         Some(false)
     } else {
         None
-    }
-}
-
-/// A duration such as `30s`, `1.5 h` or `100` in whole milliseconds.
-pub(super) fn parse_milliseconds(value: &str) -> Option<u64> {
-    let value = value.trim();
-    let end = value.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(value.len());
-    let number: f64 = value[..end].parse().ok()?;
-    let factor = match value[end..].trim() {
-        "us" => 0.001,
-        "" | "ms" => 1.0,
-        "s" => 1e3,
-        "min" => 6e4,
-        "h" => 3.6e6,
-        "d" => 8.64e7,
-        _ => return None,
-    };
-    let millis = (number * factor).round();
-    (0.0..=f64::from(i32::MAX)).contains(&millis).then_some(millis as u64)
-}
-
-/// In the largest unit that it is a whole number of, as PostgreSQL shows it.
-fn show_milliseconds(millis: u64) -> String {
-    let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s")];
-    match units.into_iter().find(|(unit, _)| millis > 0 && millis.is_multiple_of(*unit)) {
-        Some((unit, name)) => format!("{}{name}", millis / unit),
-        None if millis == 0 => "0".to_owned(),
-        None => format!("{millis}ms"),
     }
 }
 

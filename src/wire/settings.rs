@@ -11,6 +11,9 @@ use std::time::Duration;
 use super::setting_table::{self as table, Access, Setting};
 use crate::error::{Error, Result, nearest};
 
+/// How many settings a session may have whose names only it knows.
+const CUSTOM_SETTINGS: usize = 1000;
+
 /// Values by lower-case name.
 type Values = BTreeMap<String, String>;
 
@@ -74,6 +77,14 @@ impl Settings {
     pub fn set(&mut self, name: &str, value: &str, local: bool) -> Result<()> {
         let value = check_settable(name, value)?;
         let name = name.to_lowercase();
+        // Names of the user's own are never too many but here.
+        if self.session.len() + self.local.len() >= table::SETTINGS.len() + CUSTOM_SETTINGS {
+            return Err(Error::LimitReached {
+                sqlstate: "53400",
+                message: format!("there are {CUSTOM_SETTINGS} settings with names of their own already"),
+                hint: "RESET ALL, or DISCARD ALL, takes them away.".into(),
+            });
+        }
         if local {
             self.local.insert(name, value);
         } else {
@@ -323,6 +334,11 @@ impl SettingsView {
         self.duration("idle_in_transaction_session_timeout")
     }
 
+    /// `idle_session_timeout`. None: no limit.
+    pub fn idle_session_timeout(&self) -> Option<Duration> {
+        self.duration("idle_session_timeout")
+    }
+
     /// `transaction_read_only`: whether statements that change something are refused.
     pub fn transaction_read_only(&self) -> bool {
         self.text("transaction_read_only") == "on"
@@ -339,7 +355,7 @@ impl SettingsView {
     }
 
     fn duration(&self, name: &str) -> Option<Duration> {
-        table::parse_milliseconds(&self.text(name)).filter(|millis| *millis > 0).map(Duration::from_millis)
+        crate::limits::parse_milliseconds(&self.text(name)).filter(|millis| *millis > 0).map(Duration::from_millis)
     }
 }
 

@@ -7,14 +7,15 @@ use pgwire::messages::response::{CommandComplete, EmptyQueryResponse};
 use tokio_util::sync::CancellationToken;
 
 use super::connection::{Failure, Link, ready, send_notices};
-use super::encode;
 use super::prepared::Prepared;
 use super::rows::Reply;
 use super::session::Session;
+use super::{encode, limits};
 use crate::command;
 
 /// Runs all statements of a text.
 pub(super) async fn run(link: &mut Link, session: &mut Session, text: &str) -> Result<(), Failure> {
+    limits::check_length(&session.shared, text)?;
     text.clone_into(&mut session.text);
     // A simple query ends what an unnamed statement and portal were kept for.
     if let Some(prepared) = session.planned_before(text) {

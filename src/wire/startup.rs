@@ -1,7 +1,6 @@
 //! From a fresh socket to a session: encryption, protocol version, user, database and settings. Or a cancel request.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use pgwire::error::PgWireError;
 use pgwire::messages::response::{GssEncResponse, ReadyForQuery, SslResponse, TransactionStatus};
@@ -15,35 +14,39 @@ use tokio_util::sync::CancellationToken;
 use super::connection::Link;
 use super::session::Session;
 use super::settings::Settings;
-use super::{DATABASE, SessionInfo, SettingsView, Shared, login};
+use super::tls::Tls;
+use super::{DATABASE, SessionInfo, SettingsView, Shared, limits, login};
 use crate::error::{Error, Result};
 use crate::store::users::User;
 
-/// How long a client may take to say who it is.
-const STARTUP_LIMIT: Duration = Duration::from_secs(60);
-
-/// Makes a session of a fresh connection. None when it is to be closed.
+/// Makes a session of a fresh connection. None when it is to be closed. The connection is always in its slot, except
+/// while TLS is agreed on.
 pub(super) async fn run(
-    link: Link,
+    slot: &mut Option<Link>,
     shared: &Arc<Shared>,
     shutdown: &CancellationToken,
-) -> Result<Option<(Link, Session)>, PgWireError> {
+) -> Result<Option<Session>, PgWireError> {
     let came_in = tokio::select! {
         biased;
         () = shutdown.cancelled() => return Ok(None),
-        came_in = tokio::time::timeout(STARTUP_LIMIT, come_in(link, shared)) => match came_in {
+        came_in = tokio::time::timeout(shared.limits.authentication_timeout, come_in(slot, shared)) => match came_in {
             Ok(came_in) => came_in?,
-            Err(_) => return Ok(None),
+            Err(_) => {
+                if let Some(link) = slot {
+                    link.fatal(&limits::authentication()).await?;
+                }
+                return Ok(None);
+            }
         },
     };
-    let Some(CameIn { mut link, startup, version, user }) = came_in else { return Ok(None) };
-    let result = open(&mut link, shared, shutdown, &startup, version, &user);
+    let (Some(CameIn { startup, version, user }), Some(link)) = (came_in, slot) else { return Ok(None) };
+    let result = open(link, shared, shutdown, &startup, version, &user);
     match result {
         Ok(session) => {
             let reported: Vec<_> = session.settings.read(|settings| settings.reported().collect());
             let key = BackendKeyData::new(session.pid(), session.entry.secret.clone());
-            greet(&mut link, reported, key).await?;
-            Ok(Some((link, session)))
+            greet(link, reported, key).await?;
+            Ok(Some(session))
         }
         Err(error) => {
             link.fatal(&error).await?;
@@ -54,25 +57,25 @@ pub(super) async fn run(
 
 /// A client that has proven who it is.
 struct CameIn {
-    link: Link,
     startup: Startup,
     version: ProtocolVersion,
     user: User,
 }
 
 /// Up to the proof of the user. None if the connection is to be closed.
-async fn come_in(link: Link, shared: &Shared) -> Result<Option<CameIn>, PgWireError> {
-    let Some((mut link, startup)) = negotiate(link, shared).await? else { return Ok(None) };
-    let version = version(&mut link, &startup).await?;
-    let proven = match user_of(&startup, shared, &link) {
+async fn come_in(slot: &mut Option<Link>, shared: &Shared) -> Result<Option<CameIn>, PgWireError> {
+    let Some(startup) = negotiate(slot, shared).await? else { return Ok(None) };
+    let Some(link) = slot else { return Ok(None) };
+    let version = version(link, &startup).await?;
+    let proven = match user_of(&startup, shared, link) {
         Ok(name) => {
             link.codec().expect_messages(version);
-            login::prove(&mut link, &shared.door, name).await?
+            login::prove(link, &shared.door, name).await?
         }
         Err(error) => Err(error),
     };
     match proven {
-        Ok(user) => Ok(user.map(|user| CameIn { link, startup, version, user })),
+        Ok(user) => Ok(user.map(|user| CameIn { startup, version, user })),
         Err(error) => {
             link.fatal(&error).await?;
             Ok(None)
@@ -95,16 +98,21 @@ fn user_of<'a>(startup: &'a Startup, shared: &Shared, link: &Link) -> Result<&'a
 }
 
 /// Up to the startup packet. None if there will be none.
-async fn negotiate(mut link: Link, shared: &Shared) -> Result<Option<(Link, Startup)>, PgWireError> {
-    if link.starts_with_tls().await? {
+async fn negotiate(slot: &mut Option<Link>, shared: &Shared) -> Result<Option<Startup>, PgWireError> {
+    if let Some(link) = slot
+        && link.starts_with_tls().await?
+    {
         let Some(tls) = &shared.door.tls else { return Ok(None) };
-        link = link.secure(tls, true).await?;
+        secure(slot, tls, true).await?;
     }
     loop {
+        let Some(link) = slot else { return Ok(None) };
         let message = match link.next().await {
             None => return Ok(None),
             Some(Ok(message)) => message,
-            Some(Err(PgWireError::IoError(error))) => return Err(error.into()),
+            Some(Err(PgWireError::IoError(error))) if error.kind() != std::io::ErrorKind::InvalidData => {
+                return Err(error.into());
+            }
             Some(Err(error)) => {
                 tracing::debug!(%error, "a startup packet can't be read");
                 link.fatal(&Error::Session {
@@ -119,7 +127,7 @@ async fn negotiate(mut link: Link, shared: &Shared) -> Result<Option<(Link, Star
             Frontend::SslNegotiation(Negotiation::PostgresSsl(_)) => match &shared.door.tls {
                 Some(tls) => {
                     link.send(Backend::SslResponse(SslResponse::Accept)).await?;
-                    link = link.secure(tls, false).await?;
+                    secure(slot, tls, false).await?;
                 }
                 None => {
                     link.send(Backend::SslResponse(SslResponse::Refuse)).await?;
@@ -135,10 +143,18 @@ async fn negotiate(mut link: Link, shared: &Shared) -> Result<Option<(Link, Star
                 shared.sessions.cancel_with(request.pid, &request.secret_key);
                 return Ok(None);
             }
-            Frontend::Startup(startup) => return Ok(Some((link, startup))),
+            Frontend::Startup(startup) => return Ok(Some(startup)),
             _ => return Ok(None),
         }
     }
+}
+
+/// Puts the same connection, over TLS from here on, in its slot.
+async fn secure(slot: &mut Option<Link>, tls: &Tls, direct: bool) -> std::io::Result<()> {
+    if let Some(link) = slot.take() {
+        *slot = Some(link.secure(tls, direct).await?);
+    }
+    Ok(())
 }
 
 /// The protocol version to speak: the newest that both sides know. The codec lets only version 3 come here.
@@ -175,14 +191,13 @@ fn open(
         return refused("3D000", format!("database \"{database}\" does not exist"));
     }
     let settings = SettingsView::new(settings(shared, startup, name, superuser)?);
-    let entry = shared.sessions.enter(version, name, link.peer()?, settings.clone(), shutdown, shared.max_connections);
-    let Some(entry) = entry else {
-        return refused("53300", "sorry, too many clients already".into());
-    };
+    let peer = link.peer()?;
+    let entry = shared.sessions.enter(version, name, peer, settings.clone(), shutdown, superuser, &shared.limits)?;
     let limit = usize::try_from(user.connection_limit).ok().filter(|_| !superuser);
     if limit.is_some_and(|limit| shared.sessions.count(name) > limit) {
         return refused("53300", format!("too many connections for role \"{name}\""));
     }
+    link.codec().allow(&shared.limits);
     let info = SessionInfo {
         user: name.to_owned(),
         pid: entry.pid,

@@ -77,6 +77,11 @@ impl Transaction {
         }
     }
 
+    /// How many savepoints are open.
+    pub fn savepoints(&self) -> usize {
+        self.savepoints.len()
+    }
+
     pub fn add_savepoint(&mut self, name: String, depth: usize) {
         self.savepoints.push(Savepoint { name, depth });
     }

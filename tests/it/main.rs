@@ -15,6 +15,7 @@ mod files;
 mod gate;
 mod kafka;
 mod lifecycle;
+mod limits;
 mod model;
 mod psql;
 mod server;

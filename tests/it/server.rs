@@ -84,6 +84,13 @@ impl Server {
         &self.data_dir
     }
 
+    /// The most memory that the process has used, in bytes.
+    pub fn peak_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+    }
+
     /// Ends the process at once, as a power cut would.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();

@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use tokio_postgres::NoTls;
 
+use crate::limits::Limits;
+
 use super::{TestServer, one, told};
 
 async fn refused(config: &tokio_postgres::Config) -> String {
@@ -44,9 +46,12 @@ async fn only_the_user_and_database_that_exist() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn beyond_the_limit_a_client_is_told() {
-    let server = TestServer::with_limit(1).await;
+    let server = TestServer::with_limits(Limits { max_connections: 1, ..Limits::default() }).await;
     let first = server.client().await;
-    assert_eq!(refused(&server.config()).await, "53300 sorry, too many clients already");
+    assert_eq!(
+        refused(&server.config()).await,
+        "53300 sorry, too many clients already | max_connections is 1: end a connection, or raise it."
+    );
     assert_eq!(server.shared.sessions.len(), 1);
     drop(first);
     while server.config().connect(NoTls).await.is_err() {

@@ -4,6 +4,8 @@ mod cursors;
 mod errors;
 mod extended;
 mod lifecycle;
+mod limits;
+mod noise;
 mod raw;
 mod simple;
 mod values;
@@ -34,6 +36,7 @@ use super::{
 use crate::auth::throttle::Throttle;
 use crate::command::ast::Command;
 use crate::error::{Error, Result};
+use crate::limits::Limits;
 use crate::store::users::{ROOT, User};
 
 /// The one user of these tests, without a password.
@@ -60,10 +63,10 @@ struct TestServer {
 
 impl TestServer {
     async fn start() -> Self {
-        Self::with_limit(20).await
+        Self::with_limits(Limits { max_connections: 20, ..Limits::default() }).await
     }
 
-    async fn with_limit(max_connections: usize) -> Self {
+    async fn with_limits(limits: Limits) -> Self {
         let planner = Arc::new_cyclic(|me| MemoryPlanner { me: me.clone(), ..MemoryPlanner::default() });
         let shared = Arc::new(Shared {
             commands: Arc::new(FakeRunner),
@@ -76,7 +79,7 @@ impl TestServer {
                 tls_required: false,
                 throttle: Throttle::default(),
             },
-            max_connections,
+            limits,
             sessions: Arc::new(Registry::default()),
         });
         let server = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
@@ -211,6 +214,13 @@ impl MemorySession {
         context.register_batch("numbers", batch).unwrap();
         let interrupted = Arc::new(Interrupted::default());
         context.register_udf(pg_sleep(Arc::clone(&interrupted)));
+        context.register_udf(create_udf(
+            "panics",
+            vec![DataType::Int64],
+            DataType::Int64,
+            Volatility::Volatile,
+            Arc::new(|_: &[ColumnarValue]| panic!("as asked")),
+        ));
         Self { planner, context, interrupted }
     }
 }

@@ -7,24 +7,24 @@ use tokio::net::TcpStream;
 use super::TestServer;
 
 /// A client that says exactly what it is told to.
-struct Raw {
-    socket: TcpStream,
+pub(super) struct Raw {
+    pub(super) socket: TcpStream,
     buffer: BytesMut,
 }
 
 impl Raw {
-    async fn open(server: &TestServer) -> Self {
+    pub(super) async fn open(server: &TestServer) -> Self {
         Self { socket: TcpStream::connect(server.address).await.unwrap(), buffer: BytesMut::new() }
     }
 
-    async fn connect(server: &TestServer) -> Self {
+    pub(super) async fn connect(server: &TestServer) -> Self {
         let mut raw = Self::open(server).await;
         raw.startup(196_608, &["user", "root", "database", "dev"]).await;
         raw.until_ready().await;
         raw
     }
 
-    async fn startup(&mut self, version: i32, parameters: &[&str]) {
+    pub(super) async fn startup(&mut self, version: i32, parameters: &[&str]) {
         let mut body = BytesMut::new();
         body.put_i32(version);
         parameters.iter().for_each(|text| put_text(&mut body, text));
@@ -33,7 +33,7 @@ impl Raw {
         self.socket.write_all(&body).await.unwrap();
     }
 
-    async fn send(&mut self, messages: &[(u8, Bytes)]) {
+    pub(super) async fn send(&mut self, messages: &[(u8, Bytes)]) {
         let mut out = BytesMut::new();
         for (tag, body) in messages {
             out.put_u8(*tag);
@@ -43,7 +43,7 @@ impl Raw {
         self.socket.write_all(&out).await.unwrap();
     }
 
-    async fn message(&mut self) -> Option<(u8, Bytes)> {
+    pub(super) async fn message(&mut self) -> Option<(u8, Bytes)> {
         loop {
             if self.buffer.len() >= 5 {
                 let length = (&self.buffer[1..5]).get_i32() as usize;
@@ -60,7 +60,7 @@ impl Raw {
 
     /// The tags of all messages up to ReadyForQuery, which is told with its status; with the code of errors, the tag of
     /// completed commands and the number of columns of descriptions.
-    async fn until_ready(&mut self) -> String {
+    pub(super) async fn until_ready(&mut self) -> String {
         let mut tags = Vec::new();
         loop {
             let (tag, body) = self.message().await.expect("the connection ended");
@@ -78,28 +78,28 @@ impl Raw {
     }
 }
 
-fn put_text(out: &mut BytesMut, text: &str) {
+pub(super) fn put_text(out: &mut BytesMut, text: &str) {
     out.put_slice(text.as_bytes());
     out.put_u8(0);
 }
 
-fn code(body: &Bytes) -> String {
+pub(super) fn code(body: &Bytes) -> String {
     let fields: Vec<&[u8]> = body.split(|byte| *byte == 0).collect();
     let code = fields.iter().find(|field| field.first() == Some(&b'C')).unwrap();
     String::from_utf8_lossy(&code[1..]).into_owned()
 }
 
-fn body(fill: impl FnOnce(&mut BytesMut)) -> Bytes {
+pub(super) fn body(fill: impl FnOnce(&mut BytesMut)) -> Bytes {
     let mut out = BytesMut::new();
     fill(&mut out);
     out.freeze()
 }
 
-fn query(sql: &str) -> (u8, Bytes) {
+pub(super) fn query(sql: &str) -> (u8, Bytes) {
     (b'Q', body(|out| put_text(out, sql)))
 }
 
-fn parse(name: &str, sql: &str) -> (u8, Bytes) {
+pub(super) fn parse(name: &str, sql: &str) -> (u8, Bytes) {
     let fill = |out: &mut BytesMut| {
         put_text(out, name);
         put_text(out, sql);
@@ -108,7 +108,7 @@ fn parse(name: &str, sql: &str) -> (u8, Bytes) {
     (b'P', body(fill))
 }
 
-fn bind(portal: &str, statement: &str, params: &[&str]) -> (u8, Bytes) {
+pub(super) fn bind(portal: &str, statement: &str, params: &[&str]) -> (u8, Bytes) {
     let fill = |out: &mut BytesMut| {
         put_text(out, portal);
         put_text(out, statement);

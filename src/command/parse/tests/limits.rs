@@ -162,4 +162,48 @@ proptest! {
         let rest: String = sql.chars().skip(found - 1).collect();
         prop_assert!(rest.starts_with("PARALELISM"), "{rest}");
     }
+
+    /// Real statements with something taken out, put in or said twice: an error or statements, and soon.
+    #[test]
+    fn mutations_of_statements_are_read_or_refused(
+        which in 0..REAL.len(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..5, piece()), 1..5),
+    ) {
+        let mut tokens: Vec<String> = REAL[which].split_inclusive([' ', '(', ')', ',', '\'']).map(str::to_owned).collect();
+        for (at, other, kind, piece) in changes {
+            if tokens.is_empty() {
+                break;
+            }
+            let (at, other) = (at.index(tokens.len()), other.index(tokens.len()));
+            match kind {
+                0 => drop(tokens.remove(at)),
+                1 => tokens.insert(at, piece),
+                2 => tokens.swap(at, other),
+                3 => tokens.insert(at, tokens[other].clone()),
+                _ => tokens[at] = tokens[at].repeat(50),
+            }
+        }
+        let sql = tokens.concat();
+        let started = Instant::now();
+        if let Err(error) = parse(&sql) {
+            prop_assert!(error.sqlstate() != "XX000", "{error} in {sql:?}");
+        }
+        prop_assert!(started.elapsed() < Duration::from_secs(20), "{sql:?}");
+    }
 }
+
+/// One of each kind.
+const REAL: [&str; 12] = [
+    "ALTER SOURCE s SET PARALLELISM = bounded(4) DEFERRED",
+    "EXPLAIN (FORMAT JSON) ALTER SOURCE s SET PARALLELISM TO ratio(0.5)",
+    "CREATE SOURCE IF NOT EXISTS s (a BIGINT, b NUMERIC(38, 10), c TIMESTAMPTZ) WITH (connector = 'file', path = '/x') FORMAT PLAIN ENCODE JSON",
+    "CREATE MATERIALIZED VIEW v WITH (backfill_order = FIXED(a -> b)) AS SELECT a, upper(b) FROM s WHERE a > 1 UNION ALL SELECT 1, 'x' FROM t",
+    "WITH RECURSIVE x(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM x) SELECT * FROM x, LATERAL f(n) AS y(z) LIMIT 1",
+    "SELECT count(*) FILTER (WHERE a > 1), CASE a WHEN 1 THEN ARRAY[1, 2] ELSE NULL END, x::int[] FROM t GROUP BY 1",
+    "PREPARE p (int, text) AS SELECT $1, $2; EXECUTE p (1, 'a'); DEALLOCATE ALL",
+    "DECLARE c SCROLL CURSOR WITH HOLD FOR SELECT 1; FETCH BACKWARD 3 FROM c; CLOSE c",
+    "SET LOCAL search_path TO a, \"B\"; SHOW ALL; RESET x",
+    "BEGIN ISOLATION LEVEL SERIALIZABLE; SAVEPOINT a; ROLLBACK TO SAVEPOINT a; COMMIT",
+    "DROP MATERIALIZED VIEW IF EXISTS v CASCADE; CANCEL RESCALE 3; WAIT; FLUSH; RECOVER",
+    "SELECT E'\\n', U&'\\0041', $$x$$, 1.5e3, interval '1 day', a AT TIME ZONE 'UTC' FROM t -- c",
+];

@@ -224,3 +224,51 @@ fn decoding_speed() {
     }
     println!("{:.0} rows/s", 409_600.0 / start.elapsed().as_secs_f64());
 }
+
+proptest::proptest! {
+    /// Whatever a line holds: it is a row or a bad row, never both or neither.
+    #[test]
+    fn any_line_is_a_row_or_a_bad_row(lines in proptest::collection::vec(line(), 0..10)) {
+        let types = ["bool", "int2", "int4", "int8", "float4", "float8", "numeric", "text", "date", "timestamp",
+            "timestamptz", "jsonb", "bytea"];
+        let decoder = decoder(&types.map(|name| (name, name)));
+        let lines: Vec<&[u8]> = lines.iter().map(Vec::as_slice).collect();
+        let decoded = decode(&decoder, &lines);
+        proptest::prop_assert_eq!(decoded.rows.num_rows() + decoded.bad.len(), lines.len());
+        proptest::prop_assert!(decoded.bad.iter().all(|bad| bad.text.len() <= KEPT_TEXT));
+    }
+}
+
+/// A line of a file: nonsense, or an object of which something may be wrong.
+fn line() -> impl proptest::strategy::Strategy<Value = Vec<u8>> {
+    use proptest::prelude::{Just, Strategy, any, prop_oneof};
+    let name = proptest::sample::select(vec![
+        "bool",
+        "int4",
+        "INT8",
+        "float8",
+        "numeric",
+        "date",
+        "timestamptz",
+        "jsonb",
+        "bytea",
+        "x",
+    ]);
+    let value = prop_oneof![
+        any::<String>().prop_map(|text| serde_json::Value::String(text).to_string()),
+        any::<f64>().prop_map(|number| number.to_string()),
+        any::<i128>().prop_map(|number| number.to_string()),
+        "-?[0-9]{1,40}(\\.[0-9]{0,40})?([eE][-+]?[0-9]{1,20})?",
+        "\"[0-9T:.+ -]{0,30}\"",
+        proptest::sample::select(vec!["null", "true", "[", "{}", "\"\\\\x0g\"", "\"\\ud800\""]).prop_map(str::to_owned),
+        (0..300_usize).prop_map(|depth| "[".repeat(depth) + &"]".repeat(depth)),
+    ];
+    prop_oneof![
+        4 => proptest::collection::vec((name, value), 0..5).prop_map(|pairs| {
+            let pairs: Vec<String> = pairs.iter().map(|(name, value)| format!("\"{name}\": {value}")).collect();
+            format!("{{{}}}", pairs.join(", ")).into_bytes()
+        }),
+        1 => proptest::collection::vec(any::<u8>(), 0..100),
+        1 => Just(Vec::new()),
+    ]
+}

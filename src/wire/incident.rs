@@ -1,0 +1,27 @@
+//! Panics: the session ends, its client gets a number, and the log has the same number with what happened.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use futures::FutureExt as _;
+
+use crate::error::Error;
+
+/// The future's result, or what its panic is to be told as.
+pub(super) async fn caught<T>(what: &str, future: impl Future<Output = T>) -> Result<T, Error> {
+    // What a panic leaves half done is the session's alone, and is dropped with it; what sessions share is behind locks
+    // that are held for single steps, or is SQLite's.
+    AssertUnwindSafe(future).catch_unwind().await.map_err(|panic| note(what, panic.as_ref()))
+}
+
+fn note(what: &str, panic: &(dyn Any + Send)) -> Error {
+    static COUNT: AtomicU64 = AtomicU64::new(1);
+    let second = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let incident = format!("{second:x}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+    tracing::error!(incident, panic = text, "{what} panicked");
+    Error::Panic { incident }
+}

@@ -1,0 +1,114 @@
+//! What a client may not have more of, and what it is told then.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::Shared;
+use super::prepared::Prepared;
+use crate::error::{Error, Result};
+use crate::limits::show_bytes;
+
+/// How many savepoints may be open at once: each keeps the settings as they were.
+const SAVEPOINTS: usize = 1000;
+
+fn reached(sqlstate: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Error {
+    Error::LimitReached { sqlstate, message: message.into(), hint: hint.into() }
+}
+
+/// `authentication_timeout`.
+pub(super) fn authentication() -> Error {
+    reached("08006", "canceling authentication due to timeout", "authentication_timeout says how long a client has.")
+}
+
+/// `idle_session_timeout`.
+pub(super) fn idle_session() -> Error {
+    reached(
+        "57P05",
+        "terminating connection due to idle-session timeout",
+        "Connect again, or raise idle_session_timeout.",
+    )
+}
+
+/// `idle_in_transaction_session_timeout`.
+pub(super) fn idle_in_transaction() -> Error {
+    reached(
+        "25P03",
+        "terminating connection due to idle-in-transaction timeout",
+        "Connect again, or raise idle_in_transaction_session_timeout.",
+    )
+}
+
+/// `max_message_size`.
+pub(super) fn message_size(limit: usize, length: usize) -> Error {
+    reached(
+        "54000",
+        format!("a message of {length} bytes is longer than {}", show_bytes(limit as u64)),
+        "max_message_size says how long a message may be. The connection is closed.",
+    )
+}
+
+/// `max_connections`, before a client has said who it is.
+pub(super) fn connections(shared: &Shared) -> Error {
+    let hint = format!("max_connections is {}: end a connection, or raise it.", shared.limits.max_connections);
+    reached("53300", "sorry, too many clients already", hint)
+}
+
+/// `max_statement_length`.
+pub(super) fn check_length(shared: &Shared, text: &str) -> Result<()> {
+    let limit = shared.limits.statement_length;
+    if text.len() <= limit {
+        return Ok(());
+    }
+    Err(reached(
+        "54000",
+        format!("a statement of {} bytes is longer than {}", text.len(), show_bytes(limit as u64)),
+        "Send less at a time, give long lists as parameters, or raise max_statement_length.",
+    ))
+}
+
+/// `max_prepared_statements`, and that all of them together aren't longer than sixteen of the longest.
+pub(super) fn check_prepared(shared: &Shared, statements: &HashMap<String, Arc<Prepared>>, text: &str) -> Result<()> {
+    let limit = shared.limits.prepared_statements;
+    let hint = "DEALLOCATE those that are no longer used, or raise max_prepared_statements.";
+    if statements.len() >= limit {
+        return Err(reached("53400", format!("there are {limit} prepared statements already"), hint));
+    }
+    let all = statements.values().map(|prepared| prepared.text.len()).sum::<usize>() + text.len();
+    let limit = shared.limits.statement_length * 16;
+    if all > limit {
+        let message = format!("the prepared statements are longer than {} together", show_bytes(limit as u64));
+        return Err(reached(
+            "53400",
+            message,
+            "DEALLOCATE those that are no longer used, or raise max_statement_length.",
+        ));
+    }
+    Ok(())
+}
+
+/// `max_cursors`.
+pub(super) fn check_cursors(shared: &Shared, what: &str, count: usize) -> Result<()> {
+    let limit = shared.limits.cursors;
+    if count < limit {
+        return Ok(());
+    }
+    Err(reached("53400", format!("there are {limit} {what} already"), "Close some, or raise max_cursors."))
+}
+
+/// Savepoints.
+pub(super) fn check_savepoints(count: usize) -> Result<()> {
+    if count < SAVEPOINTS {
+        return Ok(());
+    }
+    let message = format!("there are {SAVEPOINTS} savepoints already");
+    Err(reached("53400", message, "RELEASE those that are no longer used."))
+}
+
+/// What a statement keeps in memory beyond `statement_memory`, in bytes.
+pub(super) fn memory(limit: u64) -> Error {
+    reached(
+        "53200",
+        format!("out of memory: the rows of a cursor need more than {}", show_bytes(limit)),
+        "Fetch fewer rows at a time, declare it NO SCROLL and WITHOUT HOLD, or raise statement_memory.",
+    )
+}
