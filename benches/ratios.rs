@@ -136,7 +136,7 @@ impl Server {
         let listeners = Listeners::bind(&config).await?;
         let address = listeners.postgres.local_addr()?;
         let shutdown = CancellationToken::new();
-        let running = tokio::spawn(serve(config, listeners, metrics.clone(), shutdown.clone()));
+        let running = tokio::spawn(serve(config, listeners, None, metrics.clone(), shutdown.clone()));
         Ok(Self { dir, address, shutdown, running })
     }
 

@@ -54,19 +54,20 @@ impl Listeners {
 }
 
 /// Opens the data directory, runs the engine and serves both listeners until `shutdown` fires; then lets sessions end,
-/// makes a last checkpoint and returns.
+/// makes a last checkpoint and returns. `first_password` becomes that of user root, if it has none.
 ///
 /// # Errors
 /// When the data directory can't be used, or a listener fails.
 pub async fn serve(
     config: Config,
     listeners: Listeners,
+    first_password: Option<String>,
     metrics: PrometheusHandle,
     shutdown: CancellationToken,
 ) -> Result<()> {
     let store = Store::open(&config.data_dir)?;
     let address = |listener: &TcpListener| listener.local_addr().map_or_else(|e| e.to_string(), |at| at.to_string());
-    let entrance = Entrance::open(&config, &listeners, &store).await?;
+    let entrance = Entrance::open(&config, &listeners, &store, first_password.as_deref()).await?;
     info!("listening on {} ({}), HTTP on {}", address(&listeners.postgres), entrance.told, address(&listeners.http));
     store.set_reader_setup(Arc::new(crate::catalog::prepare_connection));
     write_settings(&store, &config).await?;
@@ -132,9 +133,9 @@ struct Entrance {
 
 impl Entrance {
     /// Gives root its first password, reads the certificate, and sees to it that no user is open to everybody.
-    async fn open(config: &Config, listeners: &Listeners, store: &Store) -> Result<Self> {
-        if let Some(password) = passwords::first(config.password_file.as_deref())? {
-            passwords::set_first(store, &password).await?;
+    async fn open(config: &Config, listeners: &Listeners, store: &Store, first_password: Option<&str>) -> Result<Self> {
+        if let Some(password) = first_password {
+            passwords::set_first(store, password).await?;
         }
         let address = listeners.postgres.local_addr();
         let ip = address.map_err(|error| Error::Internal(format!("the listener has no address: {error}")))?.ip();
@@ -160,9 +161,7 @@ impl Entrance {
         if beyond_loopback && tls.is_none() {
             warn!("there is no TLS: passwords are safe on the way, but what is asked and answered can be read");
         }
-        if let Some(tls) = &tls {
-            reload_on_signal(Arc::clone(tls))?;
-        }
+        reload_on_signal(tls.clone())?;
         let told = match (open.is_empty(), tls.is_some()) {
             (true, true) => "SCRAM, TLS",
             (true, false) => "SCRAM, no TLS",
@@ -180,13 +179,13 @@ impl Entrance {
     }
 }
 
-/// Reads the certificate again at every SIGHUP.
-fn reload_on_signal(tls: Arc<wire::Tls>) -> Result<()> {
+/// Reads the certificate again at every SIGHUP, which without one has no effect: it would end the process otherwise.
+fn reload_on_signal(tls: Option<Arc<wire::Tls>>) -> Result<()> {
     let mut hangup = signal(SignalKind::hangup())
         .map_err(|error| Error::Internal(format!("signals cannot be listened to: {error}")))?;
     tokio::spawn(async move {
         while hangup.recv().await.is_some() {
-            if let Err(error) = tls.reload() {
+            if let Some(Err(error)) = tls.as_deref().map(wire::Tls::reload) {
                 warn!(%error, hint = error.hint(), "the TLS certificate can't be used; the old one stays");
             }
         }

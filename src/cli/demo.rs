@@ -71,7 +71,8 @@ pub async fn run(args: DemoArgs) -> Result<()> {
         .map_err(|error| Error::Internal(format!("the listener has no address: {error}")))?;
     let shutdown = CancellationToken::new();
     stop_on_signal(shutdown.clone())?;
-    let server = tokio::spawn(serve(config, listeners, observe::install_metrics()?, shutdown.clone()));
+    // Without a password for root, whatever the environment says: the demo's own session has none either.
+    let server = tokio::spawn(serve(config, listeners, None, observe::install_metrics()?, shutdown.clone()));
 
     let told = tokio::select! {
         told = script::tell(address, &flights) => told,

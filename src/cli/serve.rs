@@ -4,6 +4,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
+use crate::auth::passwords;
 use crate::config::{Config, Flags};
 use crate::error::{Error, Result};
 use crate::observe;
@@ -18,7 +19,8 @@ pub async fn run(flags: Flags) -> Result<()> {
     let listeners = Listeners::bind(&config).await?;
     let shutdown = CancellationToken::new();
     stop_on_signal(shutdown.clone())?;
-    serve(config, listeners, observe::install_metrics()?, shutdown).await?;
+    let first_password = passwords::first(config.password_file.as_deref())?;
+    serve(config, listeners, first_password, observe::install_metrics()?, shutdown).await?;
     info!("stopped");
     Ok(())
 }

@@ -120,19 +120,20 @@ async fn open(
     }
     let mut slot = Some(Link::new(socket));
     let started = incident::caught("a startup", startup::run(&mut slot, &shared, &shutdown)).await;
-    let Some(mut link) = slot else { return };
-    let mut session = match started {
-        Ok(Ok(Some(session))) => session,
-        Ok(Ok(None)) => return,
-        Err(panicked) => {
-            let _ = link.fatal(&panicked).await;
-            return;
-        }
+    let session = match started {
+        Ok(Ok(session)) => session,
         Ok(Err(error)) => {
             tracing::debug!(%address, %error, "the connection broke at startup");
-            return;
+            None
+        }
+        Err(panicked) => {
+            if let Some(link) = &mut slot {
+                let _ = link.fatal(&panicked).await;
+            }
+            None
         }
     };
+    let (Some(mut link), Some(mut session)) = (slot, session) else { return };
     let (runtime, token) = (Handle::current(), tracker.token());
     let thread = std::thread::Builder::new().name(format!("session {}", session.pid()));
     let spawned = thread.spawn(move || {

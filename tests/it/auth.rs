@@ -329,6 +329,13 @@ async fn a_new_certificate_is_taken_and_a_broken_one_is_not() {
     assert_eq!(shown().await, second);
 }
 
+#[test]
+fn without_a_certificate_sighup_has_no_effect() {
+    let mut server = Server::start();
+    server.signal("-HUP");
+    assert_eq!(server.terminate().code(), Some(0));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_login_is_bound_to_the_certificate() {
     let certificates = Certificates::new();

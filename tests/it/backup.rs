@@ -1,6 +1,7 @@
 //! Backups made while the server writes, and what may be done with them.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Output;
 
@@ -45,6 +46,8 @@ async fn a_backup_under_load_is_one_moment_and_every_row_comes_once_after_it() {
         epochs.push(copy.query_row("SELECT epoch FROM meta", [], |row| row.get::<_, i64>(0)).unwrap());
         let mode: String = copy.query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
         assert_eq!(mode, "delete", "a backup is one file");
+        let permissions = fs::metadata(&file).unwrap().permissions().mode() & 0o777;
+        assert_eq!(permissions, 0o600, "secrets are in it");
     }
     assert!(epochs.is_sorted() && epochs[0] < epochs[2], "the server goes on meanwhile: {epochs:?}");
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 3, "nothing is left beside them");
