@@ -70,8 +70,6 @@ impl Catalog {
         options.sql_parser.map_string_types_to_utf8view = false;
         options.sql_parser.parse_float_as_decimal = false;
         options.sql_parser.default_null_ordering = "nulls_max".into();
-        // What a sort sets aside for merging its files: little, so that a small limit leaves room for rows.
-        options.execution.sort_spill_reservation_bytes = 1 << 20;
         options.execution.time_zone = Some(types::UTC.into());
         // A plan may be run again, and a dynamic filter keeps what it learned from the rows of the run before.
         options.optimizer.enable_dynamic_filter_pushdown = false;
