@@ -50,6 +50,11 @@ pub fn advance() -> bool {
     any
 }
 
+/// Whether this thread's clock is simulated.
+pub fn is_on() -> bool {
+    CLOCK.with_borrow(Option::is_some)
+}
+
 pub(super) fn now_micros() -> Option<i64> {
     with(|clock| clock.start_micros + clock.elapsed)
 }

@@ -13,6 +13,8 @@
 
 pub mod check_input;
 pub mod checkpoint;
+mod pool;
+mod queue;
 pub mod relations;
 pub mod rescales;
 pub mod running;
@@ -32,6 +34,12 @@ use crate::error::{Error, Result};
 use snapshot::Readers;
 pub use snapshot::{ReaderSetup, Snapshot};
 use writer::Writer;
+
+/// What [`pool`] and [`queue`] are made of. The tests compile them with another.
+mod sync {
+    pub use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+    pub use std::thread;
+}
 
 /// The name of the state file in its data directory.
 pub const FILE_NAME: &str = "tidegate.db";
@@ -89,7 +97,7 @@ impl Store {
     /// As [`Self::open`].
     #[cfg(feature = "hooks")]
     pub fn open_inline(dir: &Path) -> Result<Self> {
-        Self::open_with(dir, |connection| Ok(Writer::inline(connection)))
+        Self::open_with(dir, |connection| Ok(Writer::Inline(Box::new(connection.into()))))
     }
 
     fn open_with(dir: &Path, writer: impl FnOnce(Connection) -> std::io::Result<Writer>) -> Result<Self> {

@@ -1,10 +1,11 @@
 //! Read transactions, on pooled connections.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::{Connection, InterruptHandle, OpenFlags};
 
+use super::pool::{Pool, Taken};
 use super::{Context, STATEMENT_CACHE};
 use crate::error::Result;
 
@@ -16,46 +17,33 @@ const IDLE_READERS: usize = 16;
 
 pub(super) struct Readers {
     path: PathBuf,
-    setup: RwLock<Option<ReaderSetup>>,
-    idle: Mutex<Vec<Connection>>,
+    pool: Pool<ReaderSetup, Connection>,
 }
 
 impl Readers {
     pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, setup: RwLock::new(None), idle: Mutex::new(Vec::new()) }
+        Self { path, pool: Pool::new(IDLE_READERS) }
     }
 
     pub(super) fn set_setup(&self, setup: ReaderSetup) {
-        *self.setup.write().unwrap_or_else(PoisonError::into_inner) = Some(setup);
-        // Those opened before don't have it.
-        self.lock_idle().clear();
+        self.pool.set_setup(setup);
     }
 
-    fn lock_idle(&self) -> MutexGuard<'_, Vec<Connection>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn take(&self) -> rusqlite::Result<Connection> {
-        if let Some(connection) = self.lock_idle().pop() {
-            return Ok(connection);
-        }
+    /// A reader, and what to give it back with.
+    fn take(&self) -> rusqlite::Result<(Connection, u64)> {
+        let (setup, generation) = match self.pool.take() {
+            (Taken::Idle(connection), generation) => return Ok((connection, generation)),
+            (Taken::New(setup), generation) => (setup, generation),
+        };
         let connection = Connection::open_with_flags(&self.path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         connection.set_prepared_statement_cache_capacity(STATEMENT_CACHE);
         connection.busy_timeout(std::time::Duration::from_secs(10))?;
         connection.pragma_update(None, "temp_store", "memory")?;
-        let setup = self.setup.read().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(setup) = setup {
             setup(&connection)?;
         }
         connection.pragma_update(None, "query_only", true)?;
-        Ok(connection)
-    }
-
-    fn give_back(&self, connection: Connection) {
-        let mut idle = self.lock_idle();
-        if idle.len() < IDLE_READERS {
-            idle.push(connection);
-        }
+        Ok((connection, generation))
     }
 }
 
@@ -64,12 +52,13 @@ pub struct Snapshot {
     readers: Arc<Readers>,
     /// `None` only while it is dropped.
     connection: Mutex<Option<Connection>>,
+    generation: u64,
     interrupt: InterruptHandle,
 }
 
 impl Snapshot {
     pub(super) fn begin(readers: Arc<Readers>) -> Result<Self> {
-        let connection = readers.take().context("opening a reader")?;
+        let (connection, generation) = readers.take().context("opening a reader")?;
         // BEGIN alone doesn't fix the moment: the first read does.
         connection.execute_batch("BEGIN").context("starting a snapshot")?;
         connection
@@ -77,7 +66,7 @@ impl Snapshot {
             .and_then(|mut statement| statement.query_row([], |row| row.get::<_, i64>(0)))
             .context("starting a snapshot")?;
         let interrupt = connection.get_interrupt_handle();
-        Ok(Self { readers, connection: Mutex::new(Some(connection)), interrupt })
+        Ok(Self { readers, connection: Mutex::new(Some(connection)), generation, interrupt })
     }
 
     /// Reads. One reader of a snapshot at a time: keep `read` short, and page through what is long.
@@ -98,7 +87,7 @@ impl Drop for Snapshot {
         if let Some(connection) = connection
             && connection.execute_batch("ROLLBACK").is_ok()
         {
-            self.readers.give_back(connection);
+            self.readers.pool.give_back(connection, self.generation);
         }
     }
 }

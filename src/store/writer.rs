@@ -1,45 +1,26 @@
 //! The one writer: a thread that owns the writing connection and runs transactions in the order they were sent.
 
-use std::sync::mpsc;
-use std::thread;
-
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::oneshot;
 
+use super::queue::Queue;
 use super::{Context, Durability};
 use crate::error::{Error, Result};
 
-type Job = Box<dyn FnOnce(&mut Connection) + Send>;
-
-pub(super) struct Writer {
-    jobs: Option<mpsc::Sender<Job>>,
-    thread: Option<thread::JoinHandle<()>>,
+pub(super) enum Writer {
+    Thread(Queue<Connection>),
+    /// Without a thread: every transaction is done when it is sent.
     #[cfg(feature = "hooks")]
-    inline: Option<std::sync::Mutex<Connection>>,
+    Inline(Box<std::sync::Mutex<Connection>>),
 }
 
 impl Writer {
-    pub(super) fn start(mut connection: Connection) -> std::io::Result<Self> {
-        let (jobs, queue) = mpsc::channel::<Job>();
-        let thread = thread::Builder::new().name("store-writer".into()).spawn(move || {
-            for job in queue {
-                job(&mut connection);
-            }
+    pub(super) fn start(connection: Connection) -> std::io::Result<Self> {
+        let end = |connection: Connection| {
             // Folds the log into the file, so that the next start has nothing to redo.
             let _ = connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
-        })?;
-        Ok(Self {
-            jobs: Some(jobs),
-            thread: Some(thread),
-            #[cfg(feature = "hooks")]
-            inline: None,
-        })
-    }
-
-    /// Without a thread: every transaction is done when it is sent.
-    #[cfg(feature = "hooks")]
-    pub(super) fn inline(connection: Connection) -> Self {
-        Self { jobs: None, thread: None, inline: Some(std::sync::Mutex::new(connection)) }
+        };
+        Queue::start("store-writer", connection, end).map(Self::Thread)
     }
 
     pub(super) async fn run<T, F>(&self, durability: Durability, work: F) -> Result<T>
@@ -47,28 +28,21 @@ impl Writer {
         T: Send + 'static,
         F: FnOnce(&Transaction<'_>) -> Result<T> + Send + 'static,
     {
-        #[cfg(feature = "hooks")]
-        if let Some(connection) = &self.inline {
-            let mut connection = connection.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            return transaction(&mut connection, durability, work);
-        }
+        let queue = match self {
+            Self::Thread(queue) => queue,
+            #[cfg(feature = "hooks")]
+            Self::Inline(connection) => {
+                let mut connection = connection.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                return transaction(&mut connection, durability, work);
+            }
+        };
         let (answer, answered) = oneshot::channel();
-        let job: Job = Box::new(move |connection| {
+        queue.send(move |connection| {
             // A caller that has gone away does not undo its transaction.
             let _ = answer.send(transaction(connection, durability, work));
         });
-        let gone = || Error::Internal("the store's writer has ended".into());
-        self.jobs.as_ref().ok_or_else(gone)?.send(job).map_err(|_| gone())?;
-        answered.await.map_err(|_| gone())?
-    }
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        drop(self.jobs.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        // Where the thread is gone, so is the answer.
+        answered.await.map_err(|_| Error::Internal("the store's writer has ended".into()))?
     }
 }
 

@@ -14,4 +14,6 @@ mod lifecycle;
 mod model;
 mod psql;
 mod server;
+mod shuttle;
+mod sim;
 mod slt;

@@ -14,18 +14,20 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use metrics::{counter, histogram};
 use serde_json::json;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
 
 use super::Config;
+use super::claim::Claim;
 use super::hooks::{Hooks, Point};
 use super::message::{Barrier, Failure, Report, SourceControl};
 use super::reports::Gathered;
-use super::request::{Claim, RateChange, Request};
+use super::request::{RateChange, Request};
 use super::statement::{self, Answer, Discovered, Moment, Statement};
 use super::topology::{Branches, Topology};
+use super::watch;
 use super::{build_connector, compile_views, rescale};
 use crate::backfill::id::{Epoch, RescaleId, SourceId};
 use crate::clock;

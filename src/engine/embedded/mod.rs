@@ -7,6 +7,7 @@
 //! - `connector`: where rows come from. `view`: what becomes of them.
 //! - `reports`, `scan`: what was reported since the last checkpoint, and what is known of every split.
 
+mod claim;
 pub mod columns;
 pub mod connector;
 mod coordinator;
@@ -25,6 +26,8 @@ mod source_actor;
 mod statement;
 mod topology;
 pub mod view;
+#[cfg(feature = "hooks")]
+mod watch;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +35,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use datafusion::sql::sqlparser::ast::{Query, Statement as SqlStatement};
-use tokio::sync::{mpsc, oneshot, watch};
+#[cfg(not(feature = "hooks"))]
+use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 
@@ -45,12 +50,18 @@ use crate::error::{Error, Result, nearest};
 use crate::store::relations::RelationKind;
 use crate::store::running::{self, ScanRow, SourceRow};
 use crate::store::{Context, Durability, Store, checkpoint, relations, rescales};
+use claim::Claim;
 use connector::Connector;
 use coordinator::Coordinator;
 use hooks::Hooks;
-use request::{Claim, RateChange, Request};
+use request::{RateChange, Request};
 use statement::{Answer, Discovered, Statement};
 use topology::Branches;
+
+/// What [`claim`] is made of. The tests compile it with another.
+mod sync {
+    pub use std::sync::atomic::{AtomicU8, Ordering};
+}
 
 /// How the engine runs.
 #[derive(Debug, Clone)]

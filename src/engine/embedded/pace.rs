@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::watch;
 use crate::clock;
 
 /// Rows that a reader is asked for at once.

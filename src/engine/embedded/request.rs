@@ -1,11 +1,11 @@
 //! What sessions ask of the coordinator.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 
 use rusqlite::{Connection, params};
 use tokio::sync::oneshot;
 
+use super::claim::Claim;
 use super::statement::{Answer, Statement};
 use super::topology::Topology;
 use crate::backfill::id::Epoch;
@@ -44,35 +44,6 @@ impl Request {
             Self::Recover(reply) | Self::RateLimit(_, reply) => drop(reply.send(Err(error))),
             Self::Shutdown(reply) => drop(reply.send(())),
         }
-    }
-}
-
-const WAITING: u8 = 0;
-const TAKEN: u8 = 1;
-const WITHDRAWN: u8 = 2;
-
-/// Decides between a session that gives up and a coordinator that starts: just one of them has the statement.
-#[derive(Debug, Default)]
-pub struct Claim(AtomicU8);
-
-impl Claim {
-    /// The coordinator applies it. `false`: it was withdrawn.
-    pub fn take(&self) -> bool {
-        self.move_on(TAKEN)
-    }
-
-    /// The session gives up. `false`: it is being applied, and the answer will come.
-    pub fn withdraw(&self) -> bool {
-        self.move_on(WITHDRAWN)
-    }
-
-    /// The coordinator has to wait for another barrier.
-    pub fn release(&self) {
-        self.0.store(WAITING, Ordering::SeqCst);
-    }
-
-    fn move_on(&self, to: u8) -> bool {
-        self.0.compare_exchange(WAITING, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use super::message::ScanResume;
 use super::scan_actor::Permit;
+use super::watch;
 use crate::backfill::check::identifier;
 use crate::backfill::id::{ActorId, FragmentId, JobId, Offset, SourceId, SplitId};
 use crate::backfill::progress::{Rate, percent};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{Array as _, BooleanArray, RecordBatch};
 use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::util::display::array_value_to_string;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use super::connector::json::KEPT_TEXT;
 use super::connector::{BadRow, Chunk, ReadEvent, Reader, Start};
@@ -17,6 +17,7 @@ use super::hooks::{Hooks, Point};
 use super::message::{Barrier, Failure, Report, ScanReport, ScanResume, Upstream};
 use super::pace::{MAX_CHUNK_ROWS, Pace};
 use super::view::Branch;
+use super::watch;
 use crate::backfill::check::Persisted;
 use crate::backfill::id::{ActorId, FragmentId, JobId, Offset, SourceId, SplitId};
 use crate::backfill::stage::{ReaderState, SplitChange, Stage, on_split_change};

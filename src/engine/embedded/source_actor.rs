@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use super::connector::{Chunk, ReadEvent, Reader, Start};
 use super::hooks::{Hooks, Point};
 use super::message::{Barrier, Failure, Report, SourceControl, SourceReport, SourceResume, Upstream};
 use super::pace::{MAX_CHUNK_ROWS, Pace};
+use super::watch;
 use crate::backfill::id::{FragmentId, Offset, SourceId, SplitId};
 
 pub struct SourceActor {

@@ -9,7 +9,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::connector::Connector;
@@ -19,6 +19,7 @@ use super::scan::Scan;
 use super::scan_actor::{EpochWork, Permit, ScanActor};
 use super::source_actor::SourceActor;
 use super::view::Branch;
+use super::watch;
 use crate::backfill::check::Persisted;
 use crate::backfill::id::{ActorId, FragmentId, JobId, SourceId, SplitId};
 use crate::backfill::stage::{Stage, on_rebuild};
