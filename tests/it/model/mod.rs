@@ -26,8 +26,10 @@
 
 mod cell;
 mod exact;
+mod hand;
 mod image;
 mod negative;
+mod replay;
 mod story;
 mod whole;
 mod world;
