@@ -103,8 +103,8 @@ impl Connector for Hand {
         let outside = self.outside();
         let high = offset(outside.there);
         let latest = outside.there.checked_sub(1).map(offset);
-        let marks = Watermarks { low: Offset(0), high, latest };
-        Ok((0..outside.logs.len()).map(|split| (split_id(split), Ok(marks))).collect())
+        let marks = Watermarks { low: Offset(0), high, latest, memory: None };
+        Ok((0..outside.logs.len()).map(|split| (split_id(split), Ok(marks.clone()))).collect())
     }
 
     fn reader(&self) -> Box<dyn Reader> {
