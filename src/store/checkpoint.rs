@@ -217,13 +217,15 @@ fn write_bad_rows(tx: &Connection, now: i64, rows: &[(SourceId, SplitId, Option<
     Ok(())
 }
 
-/// A job is created once every one of its splits is Finished or SourceCachingUp: RisingWave's rule.
+/// A job is created once every one of its splits is Finished or SourceCachingUp: RisingWave's rule. A split whose row is
+/// missing is neither.
 fn finish_jobs(tx: &Connection, now: i64) -> Result<()> {
     tx.prepare_cached(
         "UPDATE jobs SET status = 'created', finished_at = ?1
          WHERE status = 'creating' AND NOT EXISTS (
-           SELECT 1 FROM fragments f JOIN backfill_states s ON s.fragment_id = f.id
-           WHERE f.job_id = jobs.id
+           SELECT 1 FROM fragments f JOIN splits p ON p.source_id = f.source_id
+           LEFT JOIN backfill_states s ON s.fragment_id = f.id AND s.split_id = p.split_id
+           WHERE f.job_id = jobs.id AND f.kind = 'source scan'
              AND iif(json_valid(s.state),
                      s.state ->> '$.state' != 'Finished' AND s.state ->> '$.state.SourceCachingUp' IS NULL, 1))",
     )
