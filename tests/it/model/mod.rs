@@ -1,7 +1,8 @@
-//! An exhaustive model of the protocol, in two parts that call the product's own rules and hold no copy of any.
+//! An exhaustive model of the protocol, in three parts; the models call the product's own rules and hold no copy of any.
 //!
 //! - [`exact`] takes a row, a barrier's phase, a statement or a crash at a time, without any reduction. It finds the
 //!   shortest schedule to each kind of damage once something is left out ([`negative`]), and none while nothing is.
+//! - [`replay`] does those schedules to the running engine, where the damage must show.
 //! - [`whole`] has all splits, actors, views, barriers, crashes, new splits, new views, ALTER, DEFERRED and CANCEL. It
 //!   sees a split as [`image`] shows it.
 //!
@@ -26,8 +27,10 @@
 
 mod cell;
 mod exact;
+mod hand;
 mod image;
 mod negative;
+mod replay;
 mod story;
 mod whole;
 mod world;
