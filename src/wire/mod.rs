@@ -12,6 +12,8 @@
 //!         └ a [`Planner`]         SELECT
 //! ```
 //!
+//! What sessions share of each other, to be counted, cancelled and ended, is in `registry`, over the locks in `roster`.
+//!
 //! Each session has a thread of its own, as each has a process in PostgreSQL: planning and reading block, and a blocked
 //! thread of the runtime would hold up its timers and sockets, the next cancel request among them.
 //!
@@ -29,6 +31,7 @@ mod extended;
 mod params;
 mod prepared;
 mod registry;
+mod roster;
 mod rows;
 mod server;
 mod session;
@@ -39,6 +42,11 @@ mod startup;
 #[cfg(test)]
 mod tests;
 mod transaction;
+
+/// What [`roster`] is made of. The tests compile it with another.
+mod sync {
+    pub use std::sync::{Mutex, MutexGuard, PoisonError};
+}
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

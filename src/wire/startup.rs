@@ -129,6 +129,9 @@ fn open(
     let settings = SettingsView::new(settings(shared, startup, user)?);
     let entry = shared.sessions.enter(version, user, link.peer()?, settings.clone(), shutdown, shared.max_connections);
     let Some(entry) = entry else {
+        if shutdown.is_cancelled() {
+            return Err(Error::ShuttingDown);
+        }
         return refused("53300", "sorry, too many clients already".into());
     };
     link.codec().expect_messages(version);
