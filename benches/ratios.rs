@@ -219,7 +219,10 @@ fn fill_states(dir: &Path) -> Result<()> {
          INSERT INTO actors SELECT value + 5, 4, value, 'forwarding', 0, 2 FROM json_each('[0, 1, 2, 3]');",
     )?;
     {
-        let mut split = tx.prepare("INSERT INTO splits VALUES (1, ?1, 9999, 0, 10000, 9999, 0, 0, NULL, NULL)")?;
+        let mut split = tx.prepare(
+            "INSERT INTO splits (source_id, split_id, upstream_offset, low_watermark, high_watermark, latest_offset,
+                                 first_seen_at, found_at_run_time) VALUES (1, ?1, 9999, 0, 10000, 9999, 0, 0)",
+        )?;
         let mut assignment = tx.prepare("INSERT INTO split_assignments VALUES (1, ?1, ?2, 0, NULL)")?;
         let mut state = tx.prepare("INSERT INTO backfill_states VALUES (4, ?1, ?2, 1000)")?;
         let mut progress =

@@ -66,7 +66,7 @@ INSERT INTO jobs VALUES (16386, 'SELECT * FROM s', 'creating', 1, '2', NULL, '[]
 INSERT INTO fragments VALUES (16385, 16384, 16384, 'source', NULL), (16387, 16386, 16384, 'source scan', NULL);
 INSERT INTO actors VALUES (1, 16385, 0, NULL, 0, 0), (2, 16385, 1, NULL, 0, 0),
   (3, 16387, 0, 'backfill', 1, 2), (4, 16387, 1, 'backfill', 1, 2);
-INSERT INTO splits VALUES (16384, '0', 10000, 0, 10000, 9999, 1000000, 0, NULL, NULL),
+INSERT INTO splits (source_id, split_id, upstream_offset, low_watermark, high_watermark, latest_offset, first_seen_at, found_at_run_time, error, error_at) VALUES (16384, '0', 10000, 0, 10000, 9999, 1000000, 0, NULL, NULL),
   (16384, '1', 10000, 0, 10000, 9999, 1000000, 0, NULL, NULL), (16384, '2', 10000, 0, 10000, 9999, 1000000, 0, NULL, NULL);
 INSERT INTO split_assignments VALUES (16384, '0', 1, 1000000, NULL), (16384, '1', 2, 1000000, NULL), (16384, '2', 1, 1000000, NULL);
 INSERT INTO backfill_states VALUES

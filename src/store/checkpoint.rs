@@ -1,5 +1,7 @@
 //! A checkpoint: all that the actors did between two barriers, written in one transaction.
 
+use std::sync::Arc;
+
 use rusqlite::{Connection, named_params, params};
 use serde_json::json;
 
@@ -19,6 +21,9 @@ pub struct Checkpoint {
     pub positions: Vec<(SourceId, SplitId, Offset)>,
     /// What the connectors last saw of the splits.
     pub watermarks: Vec<(SourceId, SplitId, Watermarks)>,
+    /// What the connectors want to be told of splits after a restart, where it isn't what `watermarks` say or was
+    /// written before.
+    pub memories: Vec<(SourceId, SplitId, Option<Arc<str>>)>,
     /// Splits that became unreachable (with the reason) or reachable again.
     pub split_errors: Vec<(SourceId, SplitId, Option<String>)>,
     /// Sources whose splits could not be listed (with the reason), or could again.
@@ -95,6 +100,11 @@ fn write_splits(tx: &Connection, now: i64, checkpoint: &Checkpoint) -> Result<()
         statement
             .execute(params![source.0, split.as_str(), marks.low.0, marks.high.0, latest, memory])
             .context(context)?;
+    }
+    let mut statement =
+        tx.prepare_cached("UPDATE splits SET memory = ?3 WHERE source_id = ?1 AND split_id = ?2").context(context)?;
+    for (source, split, memory) in &checkpoint.memories {
+        statement.execute(params![source.0, split.as_str(), memory.as_deref()]).context(context)?;
     }
     for (source, split, error) in &checkpoint.split_errors {
         tx.execute(
@@ -246,13 +256,15 @@ fn write_gaps(tx: &Connection, now: i64, gaps: &[(SourceId, Option<JobId>, Gap)]
     Ok(())
 }
 
-/// A job is created once every one of its splits is Finished or SourceCachingUp: RisingWave's rule.
+/// A job is created once every one of its splits is Finished or SourceCachingUp: RisingWave's rule. A split whose row is
+/// missing is neither.
 fn finish_jobs(tx: &Connection, now: i64) -> Result<()> {
     tx.prepare_cached(
         "UPDATE jobs SET status = 'created', finished_at = ?1
          WHERE status = 'creating' AND NOT EXISTS (
-           SELECT 1 FROM fragments f JOIN backfill_states s ON s.fragment_id = f.id
-           WHERE f.job_id = jobs.id
+           SELECT 1 FROM fragments f JOIN splits p ON p.source_id = f.source_id
+           LEFT JOIN backfill_states s ON s.fragment_id = f.id AND s.split_id = p.split_id
+           WHERE f.job_id = jobs.id AND f.kind = 'source scan'
              AND iif(json_valid(s.state),
                      s.state ->> '$.state' != 'Finished' AND s.state ->> '$.state.SourceCachingUp' IS NULL, 1))",
     )

@@ -13,6 +13,8 @@
 //!         └ a [`Planner`]         SELECT
 //! ```
 //!
+//! What sessions share of each other, to be counted, cancelled and ended, is in `registry`, over the locks in `roster`.
+//!
 //! Each session has a thread of its own, as each has a process in PostgreSQL: planning and reading block, and a blocked
 //! thread of the runtime would hold up its timers and sockets, the next cancel request among them.
 //!
@@ -33,6 +35,7 @@ mod login;
 mod params;
 mod prepared;
 mod registry;
+mod roster;
 mod rows;
 mod server;
 mod session;
@@ -44,6 +47,11 @@ mod startup;
 mod tests;
 mod tls;
 mod transaction;
+
+/// What [`roster`] is made of. The tests compile it with another.
+mod sync {
+    pub use std::sync::{Mutex, MutexGuard, PoisonError};
+}
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

@@ -1,8 +1,7 @@
 //! The sessions that there are, and how one interrupts another.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use pgwire::api::{ClientInfo as _, DefaultClient, PidSecretKeyGenerator as _, RandomPidSecretKeyGenerator};
@@ -11,6 +10,7 @@ use pgwire::messages::startup::SecretKey;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::roster::{Interruptible, Member, Reason, Roster, Seat, Statements};
 use super::{SettingsView, SnapshotHandle};
 use crate::command;
 use crate::error::{Error, Result};
@@ -19,7 +19,7 @@ use crate::limits::Limits;
 /// The sessions that there are.
 #[derive(Debug, Default)]
 pub struct Registry {
-    sessions: Mutex<BTreeMap<i32, Arc<Entry>>>,
+    sessions: Arc<Roster<Entry>>,
     keys: RandomPidSecretKeyGenerator,
 }
 
@@ -73,14 +73,6 @@ impl State {
     }
 }
 
-/// Why a statement is interrupted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reason {
-    User,
-    Timeout,
-    Terminated,
-}
-
 impl From<Reason> for Error {
     fn from(reason: Reason) -> Self {
         match reason {
@@ -102,28 +94,45 @@ pub(super) struct Entry {
     started_at: SystemTime,
     /// Asks the session to end as soon as its present statement has.
     pub terminated: CancellationToken,
-    running: Mutex<Running>,
+    statements: Statements<Running>,
 }
 
 struct Running {
-    /// Counts the statements.
-    number: u64,
     /// Fires to interrupt the present statement.
     token: CancellationToken,
     /// Ends with what it is for.
     timeout: Option<AbortOnDropHandle<()>>,
-    reason: Option<Reason>,
     snapshot: Option<SnapshotHandle>,
     transaction_started_at: Option<SystemTime>,
     query_started_at: Option<SystemTime>,
-    state: State,
+    /// What the session does when it runs nothing.
+    idle: State,
     state_changed_at: SystemTime,
     query: String,
 }
 
 impl std::fmt::Debug for Running {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Running").field("state", &self.state).field("query", &self.query).finish_non_exhaustive()
+        f.debug_struct("Running").field("query", &self.query).finish_non_exhaustive()
+    }
+}
+
+impl Interruptible for Running {
+    fn interrupt(&self) {
+        self.token.cancel();
+        if let Some(snapshot) = &self.snapshot {
+            snapshot.interrupt();
+        }
+    }
+}
+
+impl Member for Entry {
+    /// The timeout's task would keep the entry, and with it the snapshot, until its time is up.
+    fn gone(&self) {
+        self.statements.end(|running| {
+            running.timeout = None;
+            running.snapshot = None;
+        });
     }
 }
 
@@ -131,7 +140,7 @@ impl Registry {
     /// Enters a new session, unless there are too many already; it leaves when the answer is dropped.
     ///
     /// # Errors
-    /// [`Error::LimitReached`] with 53300.
+    /// [`Error::LimitReached`] with 53300; [`Error::ShuttingDown`] when the server goes down.
     #[expect(clippy::too_many_arguments, reason = "they are what a session is")]
     pub(super) fn enter(
         self: &Arc<Self>,
@@ -147,7 +156,7 @@ impl Registry {
         let mut identity = DefaultClient::<()>::new(client, false);
         identity.set_protocol_version(version);
         let (pid, secret) = self.keys.generate(&identity);
-        let entry = Arc::new(Entry {
+        let entry = Entry {
             pid,
             secret,
             user: user.to_owned(),
@@ -155,29 +164,27 @@ impl Registry {
             settings,
             started_at: now,
             terminated: parent.child_token(),
-            running: Mutex::new(Running {
-                number: 0,
+            statements: Statements::new(Running {
                 token: CancellationToken::new(),
                 timeout: None,
-                reason: None,
                 snapshot: None,
                 transaction_started_at: None,
                 query_started_at: None,
-                state: State::Idle,
+                idle: State::Idle,
                 state_changed_at: now,
                 query: String::new(),
             }),
-        });
-        let mut sessions = lock(&self.sessions);
-        let of_user = sessions.values().filter(|entry| entry.user == user).count();
-        check_room(sessions.len(), of_user, user, superuser, limits)?;
-        sessions.insert(entry.pid, Arc::clone(&entry));
-        Ok(Entered { entry, registry: Arc::clone(self) })
+        };
+        let seat = self.sessions.enter(pid, entry, |there| {
+            let of_user = there.values().filter(|entry| entry.user == user).count();
+            check_room(there.len(), of_user, user, superuser, limits)
+        })?;
+        seat.map(|seat| Entered { seat }).ok_or(Error::ShuttingDown)
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        lock(&self.sessions).len()
+        self.sessions.len()
     }
 
     /// Whether there are none.
@@ -187,13 +194,12 @@ impl Registry {
 
     /// What each session does, by its number.
     pub fn activity(&self) -> Vec<Activity> {
-        let entries: Vec<Arc<Entry>> = lock(&self.sessions).values().cloned().collect();
-        entries.iter().map(|entry| entry.activity()).collect()
+        self.sessions.all().iter().map(|entry| entry.activity()).collect()
     }
 
     /// Cancels the statement that a session runs (`pg_cancel_backend`). False if there is no such session.
     pub fn cancel(&self, pid: i32) -> bool {
-        self.with(pid, |entry| entry.interrupt(Reason::User))
+        self.with(pid, |entry| entry.statements.cancel())
     }
 
     /// Ends a session (`pg_terminate_backend`). False if there is none of that number.
@@ -203,32 +209,28 @@ impl Registry {
 
     /// How many sessions a user has.
     pub fn count(&self, user: &str) -> usize {
-        lock(&self.sessions).values().filter(|entry| entry.user == user).count()
+        self.sessions.all().iter().filter(|entry| entry.user == user).count()
     }
 
     /// Ends all sessions of a user.
     pub fn terminate_user(&self, user: &str) {
-        let entries: Vec<Arc<Entry>> = lock(&self.sessions).values().cloned().collect();
-        entries.iter().filter(|entry| entry.user == user).for_each(|entry| entry.terminate());
+        self.sessions.all().iter().filter(|entry| entry.user == user).for_each(|entry| entry.terminate());
     }
 
     /// A cancel request: the secret must be right.
     pub(super) fn cancel_with(&self, pid: i32, secret: &SecretKey) {
-        self.with(pid, |entry| {
-            if entry.secret.eq_value(secret) {
-                entry.interrupt(Reason::User);
-            }
-        });
+        if let Some(entry) = self.sessions.find(pid, |entry| entry.secret.eq_value(secret)) {
+            entry.statements.cancel();
+        }
     }
 
-    /// Interrupts every running statement: the server goes down.
+    /// Interrupts every statement that runs or is yet to begin, and lets no session enter: the server goes down.
     pub(super) fn interrupt_all(&self) {
-        let entries: Vec<Arc<Entry>> = lock(&self.sessions).values().cloned().collect();
-        entries.iter().for_each(|entry| entry.interrupt(Reason::Terminated));
+        self.sessions.close().iter().for_each(|entry| entry.terminate());
     }
 
     fn with(&self, pid: i32, act: impl FnOnce(&Entry)) -> bool {
-        let entry = lock(&self.sessions).get(&pid).cloned();
+        let entry = self.sessions.find(pid, |_| true);
         if let Some(entry) = &entry {
             act(entry);
         }
@@ -239,21 +241,14 @@ impl Registry {
 /// A session in the registry.
 #[derive(Debug)]
 pub(super) struct Entered {
-    entry: Arc<Entry>,
-    registry: Arc<Registry>,
+    seat: Seat<Entry>,
 }
 
 impl std::ops::Deref for Entered {
     type Target = Entry;
 
     fn deref(&self) -> &Entry {
-        &self.entry
-    }
-}
-
-impl Drop for Entered {
-    fn drop(&mut self) {
-        lock(&self.registry.sessions).remove(&self.entry.pid);
+        self.seat.member()
     }
 }
 
@@ -262,74 +257,56 @@ impl Entered {
     pub fn begin_statement(&self, query: &str) -> CancellationToken {
         let now = SystemTime::now();
         let token = CancellationToken::new();
-        let number = lock(&self.running).number + 1;
-        let timeout = self.entry.settings.statement_timeout().map(|limit| {
-            let entry = Arc::clone(&self.entry);
-            AbortOnDropHandle::new(tokio::spawn(async move {
-                tokio::time::sleep(limit).await;
-                entry.time_out(number);
-            }))
+        let limit = self.settings.statement_timeout();
+        self.statements.begin(|running, number| {
+            running.token = token.clone();
+            running.timeout = limit.map(|limit| {
+                let entry = Arc::clone(self.seat.member());
+                AbortOnDropHandle::new(tokio::spawn(async move {
+                    tokio::time::sleep(limit).await;
+                    entry.statements.time_out(number);
+                }))
+            });
+            running.query_started_at = Some(now);
+            running.transaction_started_at.get_or_insert(now);
+            running.state_changed_at = now;
+            running.query = command::without_secrets(query).into_owned();
         });
-        let mut running = lock(&self.running);
-        running.number = number;
-        running.token = token.clone();
-        running.timeout = timeout;
-        running.reason = None;
-        running.query_started_at = Some(now);
-        running.transaction_started_at.get_or_insert(now);
-        running.state = State::Active;
-        running.state_changed_at = now;
-        running.query = command::without_secrets(query).into_owned();
         token
     }
 
     /// The statement has ended, and left the session in this state.
     pub fn end_statement(&self, state: State) {
-        let mut running = lock(&self.running);
-        running.timeout = None;
-        running.reason = None;
-        if state == State::Idle {
-            running.snapshot = None;
-            running.transaction_started_at = None;
-        }
-        running.state = state;
-        running.state_changed_at = SystemTime::now();
+        self.statements.end(|running| {
+            running.timeout = None;
+            if state == State::Idle {
+                running.snapshot = None;
+                running.transaction_started_at = None;
+            }
+            running.idle = state;
+            running.state_changed_at = SystemTime::now();
+        });
     }
 
     /// What an interrupt is to stop reading.
     pub fn set_snapshot(&self, snapshot: Option<SnapshotHandle>) {
-        lock(&self.running).snapshot = snapshot;
+        self.statements.with(|running, _| running.snapshot = snapshot);
     }
 
     /// Why the present statement is to end, if it is.
     pub fn interrupted(&self) -> Option<Reason> {
-        lock(&self.running).reason
+        self.statements.reason()
     }
 }
 
 impl Entry {
     fn terminate(&self) {
         self.terminated.cancel();
-        self.interrupt(Reason::Terminated);
-    }
-
-    fn interrupt(&self, reason: Reason) {
-        let running = lock(&self.running);
-        if running.state == State::Active {
-            fire(running, reason);
-        }
-    }
-
-    fn time_out(&self, number: u64) {
-        let running = lock(&self.running);
-        if running.number == number && running.state == State::Active {
-            fire(running, Reason::Timeout);
-        }
+        self.statements.terminate();
     }
 
     fn activity(&self) -> Activity {
-        let running = lock(&self.running);
-        Activity {
+        self.statements.with(|running, active| Activity {
             pid: self.pid,
             user: self.user.clone(),
             application_name: self.settings.text("application_name"),
@@ -337,10 +314,10 @@ impl Entry {
             started_at: self.started_at,
             transaction_started_at: running.transaction_started_at,
             query_started_at: running.query_started_at,
-            state: running.state,
+            state: if active { State::Active } else { running.idle },
             state_changed_at: running.state_changed_at,
             query: running.query.clone(),
-        }
+        })
     }
 }
 
@@ -369,18 +346,6 @@ fn check_room(all: usize, of_user: usize, user: &str, superuser: bool, limits: &
         return refused(format!("too many connections for role \"{user}\""), &hint);
     }
     Ok(())
-}
-
-fn fire(mut running: MutexGuard<'_, Running>, reason: Reason) {
-    running.reason.get_or_insert(reason);
-    running.token.cancel();
-    if let Some(snapshot) = &running.snapshot {
-        snapshot.interrupt();
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

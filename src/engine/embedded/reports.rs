@@ -1,6 +1,7 @@
 //! What the actors reported since the last checkpoint, on its way into the next one.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::connector::{BadRow, Gap, Watermarks};
 use super::message::{ScanReport, SourceReport};
@@ -41,6 +42,7 @@ struct UpstreamKnown {
     passed: BTreeMap<SplitId, Offset>,
     errors: BTreeMap<SplitId, (String, i64)>,
     marks: BTreeMap<SplitId, Watermarks>,
+    memories: BTreeMap<SplitId, Option<Arc<str>>>,
     discovery_error: Option<String>,
 }
 
@@ -82,6 +84,7 @@ impl Gathered {
             ..Checkpoint::default()
         };
         self.add_discovered(&mut checkpoint, topology);
+        self.add_memories(&mut checkpoint, topology);
         self.add_positions(&mut checkpoint, now);
         self.add_gaps(&mut checkpoint, topology);
         let scan_errors = std::mem::take(&mut self.scan_errors);
@@ -125,7 +128,21 @@ impl Gathered {
                 let Ok(marks) = marks else { continue };
                 if running.row.splits.contains_key(&split) && known.marks.get(&split) != Some(&marks) {
                     known.marks.insert(split.clone(), marks.clone());
+                    known.memories.insert(split.clone(), marks.memory.clone());
                     checkpoint.watermarks.push((source, split, marks));
+                }
+            }
+        }
+    }
+
+    /// What the connectors know now, which is at least what the positions and states of this checkpoint rest on.
+    fn add_memories(&mut self, checkpoint: &mut Checkpoint, topology: &Topology) {
+        for (source, running) in &topology.sources {
+            let known = &mut self.upstream.entry(*source).or_default().memories;
+            for (split, memory) in running.connector.memories() {
+                if running.row.splits.contains_key(&split) && known.get(&split) != Some(&memory) {
+                    known.insert(split.clone(), memory.clone());
+                    checkpoint.memories.push((*source, split, memory));
                 }
             }
         }

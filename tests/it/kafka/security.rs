@@ -41,6 +41,7 @@ async fn a_login_with_a_wrong_and_the_right_password() {
     let wrong = format!("wrong-{PASSWORD}");
     let error = session.error(&login(&topic, &broker.sasl_address(), "SASL_PLAINTEXT", "admin", &wrong)).await;
     assert_eq!(error.sqlstate, "58000", "{error:?}");
+    assert!(error.detail.contains("refuses the login"), "{error:?}");
     assert!(!format!("{error:?}").contains(PASSWORD), "{error:?}");
     session.run(&login(&topic, &broker.sasl_address(), "SASL_PLAINTEXT", "admin", PASSWORD)).await;
     session.run(&view(&topic, "")).await;
@@ -59,6 +60,7 @@ async fn a_certificate_that_is_known_and_one_that_is_not() {
     let unknown = login(&topic, &broker.tls_address(), "SASL_SSL", "admin", PASSWORD);
     let error = session.error(&unknown).await;
     assert_eq!(error.sqlstate, "58000", "{error:?}");
+    assert!(error.detail.contains("certificate"), "{error:?}");
     let authority = format!(", properties.ssl.ca.location = '{}', properties.sasl", broker.certificate().display());
     session.run(&unknown.replacen(", properties.sasl", &authority, 1)).await;
     session.run(&view(&topic, "")).await;

@@ -1,7 +1,8 @@
-//! An exhaustive model of the protocol, in two parts that call the product's own rules and hold no copy of any.
+//! An exhaustive model of the protocol, in three parts; the models call the product's own rules and hold no copy of any.
 //!
 //! - [`exact`] takes a row, a barrier's phase, a statement or a crash at a time, without any reduction. It finds the
 //!   shortest schedule to each kind of damage once something is left out ([`negative`]), and none while nothing is.
+//! - [`replay`] does those schedules to the running engine, where the damage must show.
 //! - [`whole`] has all splits, actors, views, barriers, crashes, new splits, new views, ALTER, DEFERRED and CANCEL. It
 //!   sees a split as [`image`] shows it.
 //!
@@ -25,9 +26,12 @@
 //! At most one rescale is pending, and one statement is applied a barrier (beside a deferred one).
 
 mod cell;
+mod compare;
 mod exact;
+mod hand;
 mod image;
 mod negative;
+mod replay;
 mod story;
 mod whole;
 mod world;
@@ -56,14 +60,18 @@ fn size() -> u8 {
 /// Computed once for all policies.
 static IMAGE: OnceLock<Arc<image::Image>> = OnceLock::new();
 
-fn whole(policy: Policy) {
-    let image = Arc::clone(IMAGE.get_or_init(|| {
+fn image() -> Arc<image::Image> {
+    Arc::clone(IMAGE.get_or_init(|| {
         let start = Instant::now();
         let image = image::image(&image::logs(4));
         let (states, seconds) = (image.states, start.elapsed().as_secs_f64());
         println!("one split in two views, every log of 4 offsets: unique={states} seconds={seconds:.1}");
         Arc::new(image)
-    }));
+    }))
+}
+
+fn whole(policy: Policy) {
+    let image = image();
     let start = Instant::now();
     let size = size();
     let model = Whole {
@@ -94,6 +102,38 @@ fn all_finished_is_safe_and_comes_to_rest() {
 #[test]
 fn stage_aware_is_safe_and_comes_to_rest() {
     whole(Policy::StageAware);
+}
+
+#[test]
+fn the_whole_allows_what_happens_row_by_row() {
+    let start = Instant::now();
+    let policies = vec![Policy::Forwarding, Policy::AllFinished, Policy::StageAware];
+    let whole = Whole {
+        image: image(),
+        splits: 2,
+        actors: 2,
+        views: 1,
+        policies: policies.clone(),
+        switches: Switches::default(),
+    };
+    let mut found = 0;
+    for logs in [[vec![true], vec![true]], [vec![true, false], Vec::new()]] {
+        let exact = Exact {
+            logs: logs.to_vec(),
+            history: 0,
+            any_first_row: true,
+            actors: vec![1, 2],
+            targets: vec![1, 2],
+            policies: policies.clone(),
+            deferred: true,
+            crashes: true,
+            eager: false,
+            ..negative::small(Switches::default(), Harm::Any)
+        };
+        found += compare::count_contained(exact, whole.clone());
+    }
+    println!("row by row and as a whole: {found} barriers, seconds={:.1}", start.elapsed().as_secs_f64());
+    assert!(found > 100, "{found}");
 }
 
 #[test]

@@ -73,8 +73,8 @@ pub fn negatives() -> Vec<Negative> {
         },
         Negative {
             title: "The lost row: a recovery loses one state row, with the gate on",
-            why: "Nobody knows how far the split was. It rests, and is reported; every rescale is refused. That is a \
-                  hang, but one that says so: to guess would lose rows or double them.",
+            why: "Nobody knows how far the split was. It rests, and is reported; every rescale is refused, and a \
+                  deferred one waits. That is a hang, but one that says so: to guess would lose rows or double them.",
             exact: small(Switches { recovery_loses: true, ..on }, Harm::Any),
         },
     ]

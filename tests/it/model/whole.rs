@@ -153,7 +153,7 @@ impl Whole {
 }
 
 /// The views are interchangeable: which comes first has no meaning to any rule.
-fn in_order(mut state: State) -> State {
+pub fn in_order(mut state: State) -> State {
     let key = |view: &super::world::View| {
         let kinds = |row: &Option<Row>| row.as_ref().map(Kind::of);
         let rows: Vec<_> = view.rows.iter().map(kinds).collect();

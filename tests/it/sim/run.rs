@@ -132,6 +132,21 @@ fn new_dir() -> TempDir {
     dir
 }
 
+/// Opens the store again. A test beside this one may be starting a process: between its fork and its exec the child
+/// holds the lock that was dropped here, so it may take a moment until it is free.
+fn reopen(dir: &Path) -> Result<Store, String> {
+    let mut tries = 0;
+    loop {
+        match Store::open_inline(dir) {
+            Err(error) if tries < 2000 && error.to_string().contains("in use by another process") => {
+                tries += 1;
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            opened => return opened.map_err(|error| format!("the store: {error}")),
+        }
+    }
+}
+
 fn sleep(time: Duration) -> impl Future<Output = ()> {
     clock::sleep_until(clock::now() + time)
 }
@@ -146,7 +161,7 @@ enum End {
 impl Run {
     fn lives(&mut self) -> Result<(), String> {
         for left in (0..self.rng.usize(1..=4)).rev() {
-            let store = Store::open_inline(self.dir.path()).map_err(|error| format!("the store: {error}"))?;
+            let store = reopen(self.dir.path())?;
             self.judge(&store, oracle::always)?;
             let crash = Arc::new(Notify::new());
             let end = match (left, self.rng.u32(..4)) {

@@ -150,4 +150,10 @@ pub trait Connector: Send + Sync {
     /// Told once, before anything else is asked of the connector of a source that has been made: all splits that the
     /// source has, each with the last [`Watermarks::memory`] that was kept of it.
     fn remember(&self, _memories: &BTreeMap<SplitId, Option<String>>) {}
+
+    /// What [`Watermarks::memory`] would be at this moment, of every split that is known. It is kept by the checkpoint
+    /// that keeps how far the readers are, so whatever that depends on is in it before a reader tells a chunk.
+    fn memories(&self) -> BTreeMap<SplitId, Option<Arc<str>>> {
+        BTreeMap::new()
+    }
 }

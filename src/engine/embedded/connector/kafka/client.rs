@@ -1,7 +1,7 @@
 //! librdkafka's consumers: how they are set up, and what their errors mean in words.
 
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rdkafka::client::ClientContext;
 use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
@@ -23,14 +23,20 @@ const FETCH_BYTES: &str = "8388608";
 /// How long the broker may take for the offsets of its partitions.
 pub const OFFSETS_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// A client that says nothing for so long has said all.
+const QUIET: Duration = Duration::from_millis(5);
+
+/// The longest that a client is listened to at once.
+const HEAR_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// A consumer with its notes.
 pub type Client = BaseConsumer<Notes>;
 
 /// What a consumer's callbacks leave for whoever polled it.
 #[derive(Default)]
 pub struct Notes {
-    /// What librdkafka last said was wrong.
-    reason: Mutex<Option<String>>,
+    /// What librdkafka last said was wrong: its code, and why.
+    reason: Mutex<Option<(Code, String)>>,
     /// Where the partition ends whose end was told last.
     end: Mutex<Option<i64>>,
     secrets: Vec<String>,
@@ -42,7 +48,7 @@ impl Notes {
         lock(&self.end).take()
     }
 
-    fn reason(&self) -> Option<String> {
+    fn reason(&self) -> Option<(Code, String)> {
         lock(&self.reason).clone()
     }
 
@@ -63,7 +69,10 @@ impl ClientContext for Notes {
         } else {
             let reason = self.without_secrets(reason);
             debug!(target: "librdkafka", "{error}: {reason}");
-            *lock(&self.reason) = Some(reason);
+            // That all brokers are down is told after the reason of each, and explains nothing.
+            if let Some(code) = error.rdkafka_error_code().filter(|code| *code != Code::AllBrokersDown) {
+                *lock(&self.reason) = Some((code, reason));
+            }
         }
     }
 }
@@ -141,12 +150,11 @@ pub fn words(client: &Client, settings: &Settings, error: &KafkaError) -> String
     let notes = client.context();
     match error.rdkafka_error_code() {
         Some(Code::AllBrokersDown | Code::BrokerTransportFailure | Code::OperationTimedOut | Code::Resolve) => {
-            let reason = notes.reason().map_or_else(|| "no answer".to_owned(), |reason| plain(&reason).to_owned());
-            format!("Kafka at {bootstrap} can't be reached: {reason}")
+            let (code, reason) = notes.reason().unwrap_or((Code::BrokerTransportFailure, "no answer".to_owned()));
+            unreachable(bootstrap, code, &reason)
         }
-        Some(Code::Authentication | Code::SaslAuthenticationFailed | Code::SSL) => {
-            let reason = notes.reason().unwrap_or_default();
-            format!("Kafka at {bootstrap} refuses the login: {}", plain(&reason))
+        Some(code @ (Code::Authentication | Code::SaslAuthenticationFailed | Code::SSL)) => {
+            unreachable(bootstrap, code, &notes.reason().map_or_else(|| code.to_string(), |(_, reason)| reason))
         }
         Some(Code::TopicAuthorizationFailed) => format!("not authorised to read topic \"{topic}\" of {bootstrap}"),
         Some(Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::UnknownTopicId | Code::UnknownPartition) => {
@@ -155,6 +163,28 @@ pub fn words(client: &Client, settings: &Settings, error: &KafkaError) -> String
         Some(Code::LeaderNotAvailable | Code::NotLeaderForPartition) => "the partition has no leader".to_owned(),
         Some(code) => format!("topic \"{topic}\" at {bootstrap}: {code}"),
         None => notes.without_secrets(&format!("topic \"{topic}\" at {bootstrap}: {error}")),
+    }
+}
+
+fn unreachable(bootstrap: &str, code: Code, reason: &str) -> String {
+    let what = match code {
+        Code::Authentication | Code::SaslAuthenticationFailed => "refuses the login",
+        Code::SSL => "can't be reached safely",
+        _ => "can't be reached",
+    };
+    format!("Kafka at {bootstrap} {what}: {}", plain(reason))
+}
+
+/// Has the callbacks called for all that waits, and forgets what was fetched.
+pub fn hear(client: &Client) {
+    // A poll that a callback has used up gives nothing, as an empty queue does, but it doesn't wait for more.
+    let until = Instant::now() + HEAR_TIMEOUT;
+    let mut asked = Instant::now();
+    while client.poll(QUIET).is_some() || asked.elapsed() < QUIET {
+        asked = Instant::now();
+        if asked >= until {
+            return;
+        }
     }
 }
 

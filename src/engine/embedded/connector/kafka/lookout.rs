@@ -88,7 +88,7 @@ impl LookOut {
         let client = self.client.insert(client);
         let found = partitions(client, &self.shared);
         // Has the callbacks called.
-        while client.poll(Duration::ZERO).is_some() {}
+        client::hear(client);
         let mut found = found.map_err(|error| client::words(client, &self.shared.settings, &error))?;
         for partition in self.shared.known.lock().keys() {
             found.entry(*partition).or_insert_with(|| {
@@ -130,7 +130,7 @@ impl LookOut {
         if !marks.is_empty() {
             let trouble = read_again(client, &self.shared, &mut marks).err();
             // Has the callbacks called, and forgets what else was fetched.
-            while client.poll(Duration::ZERO).is_some() {}
+            client::hear(client);
             let trouble = trouble.map_or_else(
                 || "its messages could not be compared with what was read before: no answer in time".to_owned(),
                 |error| client::words(client, &self.shared.settings, &error),
@@ -183,7 +183,7 @@ fn partitions(client: &Client, shared: &Shared) -> Result<Found, KafkaError> {
                 (partition, marks.map_err(|error| client::words(client, &shared.settings, &error)))
             })),
             Err(error) => {
-                while client.poll(Duration::ZERO).is_some() {}
+                client::hear(client);
                 let why = client::words(client, &shared.settings, &error);
                 let broker = metadata.brokers().iter().find(|broker| broker.id() == leader);
                 let broker =

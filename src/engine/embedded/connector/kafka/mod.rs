@@ -112,6 +112,11 @@ impl Connector for Kafka {
         }
         self.shared.made.store(true, Ordering::Relaxed);
     }
+
+    fn memories(&self) -> BTreeMap<SplitId, Option<Arc<str>>> {
+        let known = self.shared.known.lock();
+        known.iter().map(|(partition, known)| (split_of(*partition), text_of(&known.memory))).collect()
+    }
 }
 
 fn split_of(partition: i32) -> SplitId {
@@ -131,10 +136,13 @@ fn watermarks(seen: &Partition) -> Watermarks {
         low: Offset(low),
         high: Offset(high),
         latest: (high > low).then(|| Offset(high - 1)),
-        memory: (seen.memory != Memory::default())
-            .then(|| serde_json::to_string(&seen.memory).map(Arc::from).ok())
-            .flatten(),
+        memory: text_of(&seen.memory),
     }
+}
+
+/// A memory as it is kept; `None`: there is nothing to be known.
+fn text_of(memory: &Memory) -> Option<Arc<str>> {
+    if *memory == Memory::default() { None } else { serde_json::to_string(memory).map(Arc::from).ok() }
 }
 
 #[cfg(test)]

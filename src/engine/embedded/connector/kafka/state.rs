@@ -102,14 +102,19 @@ impl Known {
         lock(&self.partitions)
     }
 
-    /// Keeps the mark of the message that was read last.
-    pub fn mark(&self, partition: i32, mark: Mark) {
-        if let Some(known) = self.lock().get_mut(&partition)
-            && known.identity == Identity::Same
+    /// Whether what was fetched of a partition may be told. Keeps the mark of its last message first: whoever is told
+    /// how far the reader is finds the mark that goes with it.
+    pub fn may_tell(&self, partition: i32, last: Option<Mark>) -> bool {
+        let mut known = self.lock();
+        let Some(known) = known.get_mut(&partition).filter(|known| known.identity == Identity::Same) else {
+            return false;
+        };
+        if let Some(mark) = last
             && known.memory.mark.as_ref().is_none_or(|before| before.offset < mark.offset)
         {
             known.memory.mark = Some(mark);
         }
+        true
     }
 
     /// Has partitions looked at again before anything more is read of them.

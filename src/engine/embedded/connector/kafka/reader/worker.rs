@@ -12,6 +12,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::message::{BorrowedMessage, Headers as _};
 use rdkafka::{Message as _, Offset as KafkaOffset, TopicPartitionList};
 use tokio::sync::mpsc::Sender;
+use tracing::warn;
 
 use super::super::Shared;
 use super::super::client::{self, Client, Task};
@@ -235,6 +236,15 @@ impl Worker {
                 });
                 // Behind the end: watermarks may be older than what was read, and the broker itself will say.
                 let first = next.max(low);
+                if held.next.is_none() && matches!(held.start, Start::After(_)) && state.memory.mark.is_none() {
+                    // Nothing was read but markers and gaps, or retention took what was.
+                    warn!(
+                        source = self.shared.source,
+                        partition,
+                        offset = next,
+                        "read on without a message that tells whether it is the same topic"
+                    );
+                }
                 held.next = Some(first);
                 if first > next {
                     gaps.push((*partition, next, first));
@@ -339,22 +349,19 @@ impl Worker {
     fn pass(&mut self, client: &Client, partition: i32, messages: &[BorrowedMessage<'_>], to: i64) -> Result<(), Gone> {
         let Some(held) = self.held.get_mut(&partition).filter(|held| held.fetched) else { return Ok(()) };
         let Some(next) = held.next else { return Ok(()) };
-        if self.shared.known.lock().get(&partition).is_none_or(|known| known.identity != Identity::Same) {
+        let messages: Vec<&BorrowedMessage<'_>> = messages.iter().filter(|message| message.offset() >= next).collect();
+        if !self.shared.known.may_tell(partition, messages.last().map(|last| Mark::of(last))) {
             // A doubt has come up since they were fetched. They are fetched again once it is settled.
             held.fetched = false;
             self.unassign(client, &[partition]);
             return Ok(());
         }
-        let messages: Vec<&BorrowedMessage<'_>> = messages.iter().filter(|message| message.offset() >= next).collect();
         let to = messages.last().map_or(to, |last| to.max(last.offset() + 1));
         if to <= next {
             return Ok(());
         }
         held.next = Some(to);
         let chunk = self.decode(partition, &messages, to - 1);
-        if let Some(last) = messages.last() {
-            self.shared.known.mark(partition, Mark::of(last));
-        }
         self.tell(partition, |_| ReadEvent::Chunk(chunk))
     }
 
