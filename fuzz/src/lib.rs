@@ -5,6 +5,13 @@
 pub mod error;
 #[path = "../../src/limits.rs"]
 pub mod limits;
+#[path = "../../src/secret.rs"]
+pub mod secret;
+
+#[path = "../../src/store"]
+pub mod store {
+    pub mod format;
+}
 
 #[path = "../../src/backfill"]
 pub mod backfill {
