@@ -38,10 +38,18 @@ async fn drain(reader: &mut dyn Reader, max_rows: usize) -> Vec<ReadEvent> {
     drain_until(reader, max_rows, POLL * 3).await
 }
 
+/// Silence twice in a row: in a call that the machine held up, a file may not have been looked at. The next call looks
+/// at once, since every file has been due for long.
 async fn drain_until(reader: &mut dyn Reader, max_rows: usize, silence: Duration) -> Vec<ReadEvent> {
-    let mut events = Vec::new();
-    while let Ok(event) = tokio::time::timeout(silence, reader.next(max_rows)).await {
-        events.push(event);
+    let (mut events, mut silences) = (Vec::new(), 0);
+    while silences < 2 {
+        match tokio::time::timeout(silence, reader.next(max_rows)).await {
+            Ok(event) => {
+                events.push(event);
+                silences = 0;
+            }
+            Err(_) => silences += 1,
+        }
     }
     events
 }
