@@ -19,10 +19,9 @@ use crate::error::Result;
 pub struct Checkpoint {
     /// The live streams' positions.
     pub positions: Vec<(SourceId, SplitId, Offset)>,
-    /// What the connectors last saw of the splits.
+    /// What the connectors last saw of the splits; what they remember of them is in `memories`.
     pub watermarks: Vec<(SourceId, SplitId, Watermarks)>,
-    /// What the connectors want to be told of splits after a restart, where it isn't what `watermarks` say or was
-    /// written before.
+    /// What the connectors want to be told of splits after a restart, where it has changed.
     pub memories: Vec<(SourceId, SplitId, Option<Arc<str>>)>,
     /// Splits that became unreachable (with the reason) or reachable again.
     pub split_errors: Vec<(SourceId, SplitId, Option<String>)>,
@@ -90,16 +89,13 @@ fn write_splits(tx: &Connection, now: i64, checkpoint: &Checkpoint) -> Result<()
     }
     let mut statement = tx
         .prepare_cached(
-            "UPDATE splits SET low_watermark = ?3, high_watermark = ?4, latest_offset = ?5, memory = ?6
+            "UPDATE splits SET low_watermark = ?3, high_watermark = ?4, latest_offset = ?5
              WHERE source_id = ?1 AND split_id = ?2",
         )
         .context(context)?;
     for (source, split, marks) in &checkpoint.watermarks {
         let latest = marks.latest.map(|offset| offset.0);
-        let memory = marks.memory.as_deref();
-        statement
-            .execute(params![source.0, split.as_str(), marks.low.0, marks.high.0, latest, memory])
-            .context(context)?;
+        statement.execute(params![source.0, split.as_str(), marks.low.0, marks.high.0, latest]).context(context)?;
     }
     let mut statement =
         tx.prepare_cached("UPDATE splits SET memory = ?3 WHERE source_id = ?1 AND split_id = ?2").context(context)?;

@@ -140,7 +140,7 @@ impl Embedded {
                 return Ok(());
             }
             tokio::select! {
-            biased;
+                biased;
                 changed = committed.changed() => changed.map_err(|_| Error::ShuttingDown)?,
                 () = cancel.cancelled() => return Err(Error::Canceled),
             }

@@ -125,10 +125,10 @@ impl Gathered {
             }
             let Some(running) = topology.sources.get(&source) else { continue };
             for (split, marks) in splits {
-                let Ok(marks) = marks else { continue };
+                // What it remembers comes from `add_memories`, which knows it as of this barrier.
+                let Ok(marks) = marks.map(|marks| Watermarks { memory: None, ..marks }) else { continue };
                 if running.row.splits.contains_key(&split) && known.marks.get(&split) != Some(&marks) {
                     known.marks.insert(split.clone(), marks.clone());
-                    known.memories.insert(split.clone(), marks.memory.clone());
                     checkpoint.watermarks.push((source, split, marks));
                 }
             }

@@ -98,6 +98,8 @@ async fn through_kills_broker_restarts_and_rescales() {
     session.wait_for("SELECT count(*) FROM all_flights", &flights.rows.to_string()).await;
     super::finished(&session, 8).await;
     assert_oracle(&server, &session, &flights).await;
+    // One that is deferred commits now, and another is refused until it has.
+    session.wait_for("SELECT count(*) FROM tidegate.pending_rescales", "0").await;
     session.run("ALTER SOURCE flights_topic SET PARALLELISM = 5").await;
     assert_oracle(&server, &session, &flights).await;
 }

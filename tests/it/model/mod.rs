@@ -15,7 +15,7 @@
 //!   kinds, and lets them change as any log allows. That allows more than one log would, never less: what is never
 //!   reached here is never reached at all.
 //! - *Right after a commit, what runs is what is committed*, so a crash between two barriers, wherever it comes, leads
-//!   where a crash at the start of the epoch does. One after the commit is a step of its own.
+//!   where a crash at the start of the epoch does. One after the commit is another end of the barrier.
 //! - *A reader that is paused* is one that isn't scheduled, which every epoch allows.
 //! - *Views are interchangeable*: no rule asks which comes first. Splits and actors are not, as the planner breaks ties by
 //!   their order; actors keep their order, and their ids beyond it don't matter.

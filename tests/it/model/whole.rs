@@ -8,7 +8,7 @@ use tidegate::backfill::stage::Stage;
 
 use super::cell::Row;
 use super::image::{Image, Kind, Kinds};
-use super::world::{Alter, Phase, Statement, Switches, World};
+use super::world::{Alter, Statement, Switches, World};
 
 /// How many barriers it takes at most, once everything is delivered, until all is at rest.
 const BARRIERS_TO_REST: usize = 6;
@@ -104,7 +104,7 @@ impl Whole {
         if world.damage.is_some() {
             return false;
         }
-        if world.phase != Phase::Running || state.arrived > 0 {
+        if state.arrived > 0 {
             return true;
         }
         let owners = world.owners.clone();
@@ -136,15 +136,10 @@ impl Whole {
     /// What runs is what is committed.
     fn runs_as_committed(state: &State) -> bool {
         let world = &state.world;
-        world.phase != Phase::Running
-            || world.views.iter().all(|view| {
-                view.actors.len() == usize::from(world.actors)
-                    && view
-                        .cells
-                        .iter()
-                        .zip(&world.owners)
-                        .all(|(cell, owner)| cell.is_some_and(|c| c.holder == *owner))
-            })
+        world.views.iter().all(|view| {
+            view.actors.len() == usize::from(world.actors)
+                && view.cells.iter().zip(&world.owners).all(|(cell, owner)| cell.is_some_and(|c| c.holder == *owner))
+        })
     }
 
     pub fn run(self, threads: usize) -> impl stateright::Checker<Self> {
@@ -162,11 +157,7 @@ pub fn in_order(mut state: State) -> State {
             view.actors.iter().map(|a| (a.stage == Stage::Forwarding, a.stage.can_backfill(), a.checkpoints)).collect();
         (rows, cells, actors, view.forwarded)
     };
-    if state.world.phase != Phase::Committed {
-        state.world.views.sort_by_key(key);
-        // Where they run, nothing is left of what was before.
-        state.world.views.iter_mut().for_each(|view| view.rows_before.clear());
-    }
+    state.world.views.sort_by_key(key);
     state
 }
 

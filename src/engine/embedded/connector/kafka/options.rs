@@ -8,7 +8,7 @@
 //! | `scan.startup.timestamp.millis` | with `timestamp`, which it implies: milliseconds since 1970 UTC |
 //! | `group.id.prefix` | what consumer group ids start with, default `tidegate`; no group is joined |
 //! | `source_rate_limit` | as with every connector |
-//! | `properties.*` | librdkafka's [properties], except those that Tidegate sets itself |
+//! | `properties.*` | librdkafka's properties, except those that Tidegate sets itself |
 
 use std::collections::BTreeMap;
 use std::fmt;

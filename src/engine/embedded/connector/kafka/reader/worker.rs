@@ -12,7 +12,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::message::{BorrowedMessage, Headers as _};
 use rdkafka::{Message as _, Offset as KafkaOffset, TopicPartitionList};
 use tokio::sync::mpsc::Sender;
-use tracing::warn;
+use tracing::debug;
 
 use super::super::Shared;
 use super::super::client::{self, Client, Task};
@@ -238,7 +238,7 @@ impl Worker {
                 let first = next.max(low);
                 if held.next.is_none() && matches!(held.start, Start::After(_)) && state.memory.mark.is_none() {
                     // Nothing was read but markers and gaps, or retention took what was.
-                    warn!(
+                    debug!(
                         source = self.shared.source,
                         partition,
                         offset = next,
