@@ -71,6 +71,10 @@ impl<T> Receiver<T> {
         self.inner.borrow_and_update()
     }
 
+    pub fn has_changed(&self) -> Result<bool, watch::error::RecvError> {
+        self.inner.has_changed()
+    }
+
     pub async fn changed(&mut self) -> Result<(), watch::error::RecvError> {
         if !simulated::is_on() {
             return self.inner.changed().await;

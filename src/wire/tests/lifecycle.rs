@@ -1,11 +1,18 @@
 //! Connecting, cancelling, and the end.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pgwire::messages::ProtocolVersion;
 use tokio_postgres::NoTls;
+use tokio_util::sync::CancellationToken;
 
 use crate::limits::Limits;
 
+use super::super::registry::{Entered, Registry};
+use super::super::settings::Settings;
+use super::super::{SettingsView, Snapshot, State};
 use super::{TestServer, one, told};
 
 async fn refused(config: &tokio_postgres::Config) -> String {
@@ -151,4 +158,40 @@ async fn shutdown_tells_idle_sessions_and_waits_for_busy_ones() {
     let error = stuck.await.unwrap().unwrap_err();
     assert_eq!(told(&error), "57P01 terminating connection due to administrator command");
     assert_eq!(server.shared.sessions.len(), 0);
+}
+
+fn enter(sessions: &Arc<Registry>) -> Entered {
+    let server = BTreeMap::from([("statement_timeout".to_owned(), "3600s".to_owned())]);
+    let settings = SettingsView::new(Settings::new(&server).unwrap());
+    let client = ([127, 0, 0, 1], 1).into();
+    let parent = CancellationToken::new();
+    sessions.enter(ProtocolVersion::PROTOCOL3_0, "root", client, settings, &parent, true, &Limits::default()).unwrap()
+}
+
+struct Held;
+
+impl Snapshot for Held {
+    fn interrupt(&self) {}
+}
+
+#[tokio::test]
+async fn a_lost_session_gives_its_snapshot_back_before_its_timeout() {
+    let (sessions, held) = (Arc::new(Registry::default()), Arc::new(Held));
+    let session = enter(&sessions);
+    session.begin_statement("SELECT 1");
+    session.set_snapshot(Some(Arc::<Held>::clone(&held)));
+    assert_eq!(Arc::strong_count(&held), 2);
+    drop(session);
+    assert_eq!(Arc::strong_count(&held), 1);
+}
+
+#[tokio::test]
+async fn a_session_that_is_ended_between_two_statements_runs_no_more() {
+    let sessions = Arc::new(Registry::default());
+    let session = enter(&sessions);
+    assert!(!session.begin_statement("SELECT 1").is_cancelled());
+    session.end_statement(State::Idle);
+    assert!(sessions.terminate(session.pid));
+    assert!(session.begin_statement("SELECT 2").is_cancelled());
+    assert_eq!(sessions.activity()[0].state, State::Active);
 }

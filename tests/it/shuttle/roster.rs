@@ -1,5 +1,6 @@
 //! Sessions that interrupt each other, end and begin.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use shuttle::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -218,7 +219,8 @@ fn no_more_sessions_than_the_limit() {
                     let (sessions, inside) = (Arc::clone(&sessions), Arc::clone(&inside));
                     thread::spawn(move || {
                         let session = Session { key: 0, statements: Statements::new(Arc::default()) };
-                        let Some(seat) = sessions.enter(number, session, 2) else { return false };
+                        let room = |there: &BTreeMap<_, _>| if there.len() < 2 { Ok(()) } else { Err(()) };
+                        let Ok(Some(seat)) = sessions.enter(number, session, room) else { return false };
                         assert!(inside.fetch_add(1, Ordering::SeqCst) < 2);
                         assert!(sessions.len() <= 2);
                         let idle = seat.member().statements.with(|_, active| !active);
