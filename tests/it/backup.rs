@@ -59,7 +59,8 @@ async fn a_backup_under_load_is_one_moment_and_every_row_comes_once_after_it() {
         let restored = Server::start_on(&dir, &[], &[]);
         let session = restored.connect().await;
         assert_all(&restored, &session, &rows).await;
-        session.wait_for("SELECT count(*) FROM tidegate.rescale_history WHERE decision = 'committed'", "1").await;
+        let rescaled = "SELECT count(*) FROM tidegate.rescale_history WHERE decision = 'committed' AND to_parallelism <> from_parallelism";
+        session.wait_for(rescaled, "1").await;
         assert_books(&dir);
     }
 }
