@@ -20,7 +20,7 @@ enum Command {
     /// Show the main job in one go, then stay up for psql.
     Demo(demo::DemoArgs),
     /// Run the server.
-    Serve(Flags),
+    Serve(Box<Flags>),
     /// Set a user's password, from a prompt or standard input.
     Passwd(passwd::PasswdArgs),
     /// Tell whether a source may be rescaled now: exit code 0 safe, 1 not safe, 2 could not tell.
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
     runtime.block_on(async {
         match cli.command {
             Command::Demo(args) => exit_code(demo::run(args).await),
-            Command::Serve(flags) => exit_code(serve::run(flags).await),
+            Command::Serve(flags) => exit_code(serve::run(*flags).await),
             Command::Passwd(args) => exit_code(passwd::run(args).await),
             Command::Check(args) => check::run(args).await,
             Command::Watch(args) => exit_code(watch::run(args).await),

@@ -21,7 +21,7 @@ async fn sigterm_while_an_alter_waits_answers_it_and_ends_in_order() {
     assert_eq!(status.code(), Some(0));
     assert_eq!(waiting.await.unwrap().sqlstate, "57P01");
     assert_books(server.data_dir());
-    let mut server = Server::start_on(&server.data_dir().to_path_buf(), &[], &[]);
+    let mut server = Server::start_on(server.data_dir(), &[], &[]);
     let session = server.connect().await;
     assert_eq!(session.value("SELECT count(*) FROM tidegate.rescale_history").await, "0");
     assert_eq!(session.value("SELECT count(DISTINCT actor_id) FROM tidegate.split_assignments").await, "2");

@@ -18,17 +18,17 @@ struct Mount(PathBuf);
 impl Mount {
     /// `None` where this user may not mount: the test is skipped, and says so.
     fn tmpfs(at: &Path, size: &str) -> Option<Self> {
-        Self::mount(at, &["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"])
+        Self::put(at, &["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"])
     }
 
     /// A file or directory mounted on itself, so that it can be made read-only.
     fn read_only(at: &Path) -> Option<Self> {
         let path = at.display().to_string();
-        let mount = Self::mount(at, &["--bind", &path])?;
+        let mount = Self::put(at, &["--bind", &path])?;
         mount.remount("remount,bind,ro").then_some(mount)
     }
 
-    fn mount(at: &Path, args: &[&str]) -> Option<Self> {
+    fn put(at: &Path, args: &[&str]) -> Option<Self> {
         let mounted = Command::new("mount").args(args).arg(at).output().is_ok_and(|output| output.status.success());
         if !mounted {
             println!("skipped: this user can't mount anything");
