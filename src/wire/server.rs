@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use pgwire::messages::Message as _;
 use pgwire::messages::response::ErrorResponse;
+use thread_priority::{ThreadPriority, ThreadPriorityValue};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -137,6 +138,7 @@ async fn open(
     let (runtime, token) = (Handle::current(), tracker.token());
     let thread = std::thread::Builder::new().name(format!("session {}", session.pid()));
     let spawned = thread.spawn(move || {
+        stand_back();
         let result = runtime.block_on(async {
             match incident::caught("a session", connection::serve(&mut link, &mut session)).await {
                 Ok(result) => result,
@@ -148,5 +150,16 @@ async fn open(
     });
     if let Err(error) = spawned {
         tracing::warn!(%address, %error, "can't start a thread for a session");
+    }
+}
+
+/// The engine's threads go before those of sessions: a barrier that waits behind queries holds up every source.
+///
+/// Nice 9 on Linux. Elsewhere, and where it isn't allowed, all threads stay alike.
+fn stand_back() {
+    let lower =
+        ThreadPriorityValue::try_from(25_u8).map(|value| ThreadPriority::Crossplatform(value).set_for_current());
+    if let Ok(Err(error)) = lower {
+        tracing::debug!(%error, "a session's thread keeps its priority");
     }
 }

@@ -286,3 +286,19 @@ async fn a_query_sent_again_sees_what_has_changed_since() {
     let times = [session.value("SELECT now()").await, session.value("SELECT now()").await];
     assert_ne!(times[0], times[1]);
 }
+
+/// A barrier must not wait behind queries, however many there are.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_stand_back_behind_the_engine() {
+    let server = Server::start();
+    let sessions = [server.connect().await, server.connect().await];
+    for session in &sessions {
+        session.run("SELECT 1").await;
+    }
+    assert_eq!(server.nice_values("session "), [9, 9]);
+    for engine in ["tokio-rt", "store-writer"] {
+        let values = server.nice_values(engine);
+        assert!(!values.is_empty() && values.iter().all(|nice| *nice == 0), "{engine}: {values:?}");
+    }
+}
