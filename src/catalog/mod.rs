@@ -19,6 +19,7 @@ mod filter;
 mod functions;
 mod guard;
 mod own_functions;
+mod pages;
 mod rescale;
 mod rewrite;
 pub mod scope;

@@ -33,6 +33,7 @@ use tokio_util::sync::CancellationToken;
 use super::analyze::TypeLiterals;
 use super::functions::{self, JsonOperators};
 use super::guard::{GuardPlan, Memory};
+use super::pages::Pages;
 use super::rescale::CheckRescale;
 use super::scope::{Host, Scope, ScopeExtension, Server};
 use super::strict::Strict;
@@ -50,6 +51,7 @@ use crate::store::view_rows;
 pub struct Catalog {
     server: Server,
     memory: Memory,
+    pages: Arc<Pages>,
     state: SessionState,
     tables: HashMap<(&'static str, &'static str), Arc<dyn TableProvider>>,
 }
@@ -102,7 +104,8 @@ impl Catalog {
                 ((view.schema.as_str(), view.name.as_str()), table)
             })
             .collect();
-        Arc::new(Self { server, memory, state, tables })
+        let pages = Arc::new(Pages::new(memory.view_cache()));
+        Arc::new(Self { server, memory, pages, state, tables })
     }
 
     /// A client connection's session.
@@ -293,7 +296,8 @@ impl Session {
                     fields.extend(types::by_name(pg_type).map(|pg_type| pg_type.field(column)));
                 }
             }
-            let table = SqliteTable::rows(format!("main.mv_{id}"), datafusion::arrow::datatypes::Schema::new(fields));
+            let schema = datafusion::arrow::datatypes::Schema::new(fields);
+            let table = SqliteTable::rows(format!("main.mv_{id}"), schema, Arc::clone(&self.catalog.pages));
             Ok(Some(Arc::new(table) as Arc<dyn TableProvider>))
         })
     }

@@ -248,6 +248,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "4GB",
         "Disk space that sorts and groupings of all sessions may use for what doesn't fit in memory.",
     ),
+    internal("view_cache_memory", "64MB", "Memory for rows of views that have been read and may be read again."),
 ];
 
 /// A setting by its lower-case name.

@@ -90,6 +90,7 @@ impl Server {
     }
 
     /// The memory that the process uses, in bytes.
+    #[allow(dead_code, reason = "a bench asks")]
     pub fn memory(&self) -> u64 {
         self.status("VmRSS:")
     }
