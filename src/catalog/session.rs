@@ -300,7 +300,7 @@ impl Session {
 
     /// Lets the user read a relation that exists.
     fn authorize(&self, schema: &str, name: &str) -> Result<()> {
-        self.scope.read(|connection| {
+        let (oid, kind, shown) = self.scope.read(|connection| {
             let oid: Option<i64> = connection
                 .prepare_cached(
                     "SELECT r.oid FROM \"base.relations\" r JOIN temp.catalog_schemas s ON s.oid = r.namespace
@@ -312,9 +312,11 @@ impl Session {
                 if schema == "public" && !name.starts_with("__internal_") { "materialized view" } else { "table" };
             let shown = if schema == "public" { name.to_owned() } else { format!("{schema}.{name}") };
             let oid = oid.ok_or_else(|| Error::Internal(format!("{shown} has no oid")))?;
-            let object = auth::Object::Relation { oid, kind, name: &shown };
-            auth::authorize(connection, &self.scope.user, auth::Action::Select, object)
-        })
+            Ok((oid, kind, shown))
+        })?;
+        let object = auth::Object::Relation { oid, kind, name: &shown };
+        self.scope
+            .read_privileges(|connection| auth::authorize(connection, &self.scope.user, auth::Action::Select, object))
     }
 
     fn undefined(&self, name: &TableReference) -> Error {

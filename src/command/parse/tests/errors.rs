@@ -182,7 +182,7 @@ fn refused_with_a_way_out() {
         ("CANCEL JOBS 1", "CANCEL JOBS", "DROP MATERIALIZED VIEW"),
         ("SHOW TABLES", "SHOW TABLES", "information_schema"),
         ("SHOW INTERNAL TABLES", "SHOW INTERNAL TABLES", "rw_internal_tables"),
-        ("SET ROLE x", "SET ROLE", "Connect"),
+        ("SET ROLE x", "SET ROLE", "Members"),
         ("COMMIT AND CHAIN", "AND CHAIN", "BEGIN"),
         ("PREPARE TRANSACTION 'x'", "two-phase commit", "COMMIT"),
         ("EXPLAIN INSERT INTO s VALUES (1)", "EXPLAIN INSERT", "Append"),
