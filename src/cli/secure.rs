@@ -32,7 +32,8 @@ impl Wanted {
     /// # Errors
     /// [`Error::InvalidValue`] for a mode that there isn't, and for `verify-full` without a certificate to trust.
     pub fn of(url: &str) -> Result<Self> {
-        Self::with_defaults(url, std::env::var("PGSSLMODE").ok(), std::env::var("PGSSLROOTCERT").ok())
+        let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        Self::with_defaults(url, variable("PGSSLMODE"), variable("PGSSLROOTCERT"))
     }
 
     fn with_defaults(url: &str, mode: Option<String>, default_root: Option<String>) -> Result<Self> {
