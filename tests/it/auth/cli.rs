@@ -25,8 +25,8 @@ async fn they_read_the_variables_and_the_password_file() {
     let said = check(&server, &[], &[("PGPASSWORD", PASSWORD), ("PGUSER", "nobody"), ("PGHOST", "localhost")]);
     assert!(said.contains("28P01") && said.contains("nobody"), "{said}");
     // A URL goes before the variables.
-    let said =
-        check(&server, &["--url", "postgres://root@127.0.0.1/dev"], &[("PGPASSWORD", PASSWORD), ("PGUSER", "nobody")]);
+    let url = format!("postgres://root@{}/dev", server.address);
+    let said = check(&server, &["--url", &url], &[("PGPASSWORD", PASSWORD), ("PGUSER", "nobody")]);
     assert!(came_in(&said), "{said}");
     let said = check(&server, &[], &[("PGPORT", "many")]);
     assert!(said.contains("PGPORT"), "{said}");

@@ -7,7 +7,7 @@ use tidegate::cli::connector::Connector;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_postgres::config::{ChannelBinding, SslMode, SslNegotiation};
 
-use super::{Certificates, PASSWORD, config, connect, err, out, psql, refused};
+use super::{Certificates, PASSWORD, config, err, out, psql, refused};
 use crate::server::{Server, program};
 
 #[tokio::test(flavor = "multi_thread")]
