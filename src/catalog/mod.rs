@@ -38,7 +38,7 @@ mod tests;
 pub use connection::prepare_connection;
 pub use guard::Memory;
 pub use rewrite::output_name;
-pub use scope::{Activity, Host, Server, Setting};
+pub use scope::{Activity, Encryption, Host, Server, Setting};
 pub use session::{Catalog, Session};
 
 /// The only database.
