@@ -15,7 +15,7 @@ pub fn password(config: &Config) -> Option<String> {
     };
     let metadata = std::fs::metadata(&path).ok().filter(std::fs::Metadata::is_file)?;
     if metadata.permissions().mode() & 0o077 != 0 {
-        eprintln!("WARNING:  {} is not used: others can read it (chmod 0600)", path.display());
+        tracing::warn!(file = %path.display(), "the password file is not used: others can read it (chmod 0600)");
         return None;
     }
     let host = match config.get_hosts().first() {
