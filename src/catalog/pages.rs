@@ -127,15 +127,15 @@ mod tests {
     #[test]
     fn what_was_not_asked_for_of_late_makes_room() {
         let relation = Arc::from("mv_1");
-        let size: usize = page(0).columns().iter().map(|values| values.get_array_memory_size()).sum();
+        let size: usize = page(100).columns().iter().map(|values| values.get_array_memory_size()).sum();
         let pages = Pages::new(2 * size);
         let has = |after| pages.get(&relation, after, &schema(&["n", "text"])).is_some();
-        pages.put(&relation, None, &page(0), 100);
-        pages.put(&relation, Some(100), &page(100), 200);
+        pages.put(&relation, None, &page(100), 100);
+        pages.put(&relation, Some(100), &page(200), 200);
         // The same once more takes no more room.
-        pages.put(&relation, Some(100), &page(100), 200);
+        pages.put(&relation, Some(100), &page(200), 200);
         assert!(has(None) && has(Some(100)) && has(None));
-        pages.put(&relation, Some(200), &page(200), 300);
+        pages.put(&relation, Some(200), &page(300), 300);
         assert_eq!([has(None), has(Some(100)), has(Some(200))], [true, false, true]);
     }
 
