@@ -41,6 +41,9 @@ const THREADS: usize = 8;
 /// Bytes of a worker's stack: planning a deep query recurses.
 const STACK: usize = 8 << 20;
 
+/// How long tasks that still run at the end may take.
+const LEFT_BEHIND: std::time::Duration = std::time::Duration::from_secs(1);
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let default = if matches!(cli.command, Command::Serve(_)) { "info" } else { "warn" };
@@ -64,7 +67,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    runtime.block_on(async {
+    let code = runtime.block_on(async {
         match cli.command {
             Command::Demo(args) => exit_code(demo::run(args).await),
             Command::Serve(flags) => exit_code(serve::run(*flags).await),
@@ -75,5 +78,8 @@ fn main() -> ExitCode {
             Command::Restore(args) => exit_code(backup::restore(args)),
             Command::Repair(args) => exit_code(backup::repair(args)),
         }
-    })
+    });
+    // A task that never comes back must not keep the process.
+    runtime.shutdown_timeout(LEFT_BEHIND);
+    code
 }

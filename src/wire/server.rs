@@ -13,8 +13,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::connection::Link;
-use super::{Shared, connection, errors, incident, limits, startup};
+use super::{Shared, connection, errors, limits, startup};
 use crate::error::{Error, Result};
+use crate::incident;
 
 /// The longest pause after a failed accept.
 const MAX_PAUSE: Duration = Duration::from_secs(1);

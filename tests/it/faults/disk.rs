@@ -46,7 +46,6 @@ async fn until_full(session: &Session, statement: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "not seen through yet: it takes more than a minute"]
 async fn a_full_disk_is_told_and_outlived() {
     let place = tempdir().unwrap();
     let Some(_mount) = Mount::tmpfs(place.path(), "96m") else { return };
