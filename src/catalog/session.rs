@@ -71,6 +71,8 @@ impl Catalog {
         options.sql_parser.parse_float_as_decimal = false;
         options.sql_parser.default_null_ordering = "nulls_max".into();
         options.execution.time_zone = Some(types::UTC.into());
+        // What a sort that goes to files keeps for putting them together: a part of the least statement_memory.
+        options.execution.sort_spill_reservation_bytes = 256 << 10;
         // A plan may be run again, and a dynamic filter keeps what it learned from the rows of the run before.
         options.optimizer.enable_dynamic_filter_pushdown = false;
         let mut analyzer = Analyzer::new();
