@@ -129,8 +129,10 @@ mod armed {
             Harm::Kill => std::process::abort(),
             Harm::Panic => panic!("fail-point {}", point.label()),
             // The other tasks of this thread have to go on.
-            Harm::Pause => tokio::task::block_in_place(|| loop {
-                std::thread::park();
+            Harm::Pause => tokio::task::block_in_place(|| {
+                loop {
+                    std::thread::park();
+                }
             }),
         }
     }

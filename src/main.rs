@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use tidegate::cli::{backup, check, demo, exit_code, passwd, serve, watch};
 use tidegate::config::Flags;
+use tidegate::limits::STACK;
 use tracing_subscriber::EnvFilter;
 
 /// See how far the backfill of every split of a streaming source is, and refuse the rescale that would break it.
@@ -37,9 +38,6 @@ enum Command {
 
 /// Worker threads: queries read SQLite on them, so there are more than cores.
 const THREADS: usize = 8;
-
-/// Bytes of a worker's stack: planning a deep query recurses.
-const STACK: usize = 8 << 20;
 
 /// How long tasks that still run at the end may take.
 const LEFT_BEHIND: std::time::Duration = std::time::Duration::from_secs(1);

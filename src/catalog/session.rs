@@ -33,12 +33,13 @@ use tokio_util::sync::CancellationToken;
 use super::analyze::TypeLiterals;
 use super::functions::{self, JsonOperators};
 use super::guard::{GuardPlan, Memory};
+use super::interrupt::{self, Check};
 use super::rescale::CheckRescale;
 use super::scope::{Host, Scope, ScopeExtension, Server};
 use super::strict::Strict;
 use super::table::SqliteTable;
 use super::view::VIEWS;
-use super::{DATABASE, SCHEMAS, rewrite, statics, store_error, types};
+use super::{DATABASE, SCHEMAS, rewrite, statics, store_error, sum, types};
 use crate::auth;
 use crate::error::{Error, Result, nearest};
 use crate::limits::parse_bytes;
@@ -71,8 +72,6 @@ impl Catalog {
         options.sql_parser.parse_float_as_decimal = false;
         options.sql_parser.default_null_ordering = "nulls_max".into();
         options.execution.time_zone = Some(types::UTC.into());
-        // What a sort that goes to files keeps for putting them together: a part of the least statement_memory.
-        options.execution.sort_spill_reservation_bytes = 256 << 10;
         // A plan may be run again, and a dynamic filter keeps what it learned from the rows of the run before.
         options.optimizer.enable_dynamic_filter_pushdown = false;
         let mut analyzer = Analyzer::new();
@@ -82,11 +81,17 @@ impl Catalog {
         let mut state = SessionStateBuilder::new().with_config(config).with_default_features().build();
         let mut planners = state.expr_planners().to_vec();
         planners.insert(0, Arc::new(JsonOperators));
+        // A user's statement ends when it is to, also while it is planned.
+        let optimizers = interrupt::before_each(&(Arc::new(Check) as _), state.optimizers().iter().cloned());
+        let last = Arc::new(GuardPlan) as _;
+        let physical = state.physical_optimizers().iter().cloned().chain([last]);
+        let physical = interrupt::before_each(&(Arc::new(Check) as _), physical);
         state = SessionStateBuilder::new_from_existing(state)
-            .with_analyzer_rules(analyzer.rules)
+            .with_analyzer_rules(interrupt::before_each(&(Arc::new(Check) as _), analyzer.rules))
+            .with_optimizer_rules(optimizers)
             .with_expr_planners(planners)
             .with_type_planner(Arc::new(PgTypes))
-            .with_physical_optimizer_rule(Arc::new(GuardPlan))
+            .with_physical_optimizer_rules(physical)
             .build();
         for function in functions::all() {
             // A function of that name may be there already: ours is PostgreSQL's.
@@ -159,7 +164,7 @@ impl Session {
             ..ParserOptions::default()
         };
         let plan = SqlToRel::new_with_options(&provider, options).sql_statement_to_plan(statement)?;
-        show_names(json_as_text(plan)?)
+        show_names(sum::as_numeric(json_as_text(plan)?)?)
     }
 
     /// Optimizes a plan. Calls of stable functions are computed here, on the present snapshot: see
@@ -204,10 +209,18 @@ impl Session {
     /// # Errors
     /// What DataFusion says.
     pub fn execute(&self, plan: Arc<dyn ExecutionPlan>) -> DfResult<SendableRecordBatchStream> {
+        let memory = self.scope.guard.memory();
+        let mut config = self.state.config().clone();
+        let options = &mut config.options_mut().execution;
+        // What fits is sorted as one: merging parts of it takes further memory for the keys, which is not there when a
+        // sort has to go to files because it is used up.
+        options.sort_in_place_threshold_bytes = memory;
+        // What is kept back for putting files together. With all of the memory a sort could never begin.
+        options.sort_spill_reservation_bytes = options.sort_spill_reservation_bytes.min(memory / 4);
         let task = TaskContext::new(
             None,
             self.state.session_id().to_owned(),
-            self.state.config().clone(),
+            config,
             HashMap::new(),
             HashMap::new(),
             HashMap::new(),

@@ -16,6 +16,7 @@ use super::connection::Link;
 use super::{Shared, connection, errors, limits, startup};
 use crate::error::{Error, Result};
 use crate::incident;
+use crate::limits::STACK;
 
 /// The longest pause after a failed accept.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
@@ -136,7 +137,7 @@ async fn open(
     };
     let (Some(mut link), Some(mut session)) = (slot, session) else { return };
     let (runtime, token) = (Handle::current(), tracker.token());
-    let thread = std::thread::Builder::new().name(format!("session {}", session.pid()));
+    let thread = std::thread::Builder::new().name(format!("session {}", session.pid())).stack_size(STACK);
     let spawned = thread.spawn(move || {
         let result = runtime.block_on(async {
             match incident::caught("a session", connection::serve(&mut link, &mut session)).await {
