@@ -212,9 +212,6 @@ impl Session {
         let memory = self.scope.guard.memory();
         let mut config = self.state.config().clone();
         let options = &mut config.options_mut().execution;
-        // What fits is sorted as one: merging parts of it takes further memory for the keys, which is not there when a
-        // sort has to go to files because it is used up.
-        options.sort_in_place_threshold_bytes = memory;
         // What is kept back for putting files together. With all of the memory a sort could never begin.
         options.sort_spill_reservation_bytes = options.sort_spill_reservation_bytes.min(memory / 4);
         let task = TaskContext::new(

@@ -107,6 +107,11 @@ pub(super) fn check_savepoints(count: usize) -> Result<()> {
 /// The disk doesn't take what a sort or grouping can't keep in memory, or give it back.
 pub(super) fn temporary_file(error: &std::io::Error) -> Error {
     use std::io::{Error as IoError, ErrorKind};
+    // The file's writer gives DataFusion's own limit as an error of the disk.
+    if error.to_string().contains("max_temp_directory_size") {
+        let hint = "Ask for fewer rows or groups at a time, or raise temp_file_limit.";
+        return reached("53400", "no room for temporary files: they are as large as they may be", hint);
+    }
     // It may come wrapped in others.
     let mut causes = std::iter::successors(Some(error as &dyn std::error::Error), |cause| cause.source());
     let full = causes.any(|cause| {
