@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer};
 
 use super::params::bad_input;
-use super::{Notice, Severity};
+use super::{Notice, Severity, limits};
 use crate::error::{Error, nearest};
 
 /// The fields of an ErrorResponse. `text` is what was sent, with the place where the failed statement starts in it (as
@@ -96,6 +96,7 @@ pub fn from_datafusion(error: DataFusionError) -> Error {
             Error::Query { sqlstate: "0A000", message: "the query asks for something that is not supported", detail }
         }
         D::ResourcesExhausted(detail) => exhausted(detail),
+        D::IoError(error) => limits::temporary_file(&error),
         D::Configuration(detail) => Error::Query { sqlstate: "22023", message: "a setting has a wrong value", detail },
         D::ExecutionJoin(inner) if inner.is_cancelled() => Error::Canceled,
         other => Error::Query { sqlstate: "XX000", message: "the query failed", detail: other.to_string() },
@@ -111,6 +112,7 @@ fn from_shared(error: &DataFusionError) -> Error {
         D::Plan(text) => from_plan(text.clone()),
         D::Execution(text) => from_execution(text.clone()),
         D::ResourcesExhausted(detail) => exhausted(detail.clone()),
+        D::IoError(error) => limits::temporary_file(error),
         D::External(inner) => match inner.downcast_ref::<Error>() {
             Some(ours) => Error::Data { sqlstate: ours.sqlstate(), message: ours.to_string() },
             None => failed(inner.to_string()),
@@ -120,6 +122,7 @@ fn from_shared(error: &DataFusionError) -> Error {
             ArrowError::CastError(text) => from_arrow(ArrowError::CastError(text.clone())),
             ArrowError::ParseError(text) => from_arrow(ArrowError::ParseError(text.clone())),
             ArrowError::ArithmeticOverflow(text) => from_arrow(ArrowError::ArithmeticOverflow(text.clone())),
+            ArrowError::IoError(_, error) => limits::temporary_file(error),
             other => failed(other.to_string()),
         },
         other => failed(other.to_string()),
@@ -198,6 +201,7 @@ fn from_arrow(error: ArrowError) -> Error {
         }
         ArrowError::ComputeError(text) => from_execution(text),
         ArrowError::ExternalError(inner) => from_external(inner),
+        ArrowError::IoError(_, error) => limits::temporary_file(&error),
         ArrowError::MemoryError(detail) => exhausted(detail),
         ArrowError::OffsetOverflowError(_) => exhausted("the values of a column are too long together".into()),
         ArrowError::NotYetImplemented(detail) => {
