@@ -51,6 +51,7 @@ use crate::command;
 use crate::engine::{CreateSource, CreateView, Engine, RateLimit, Rescale, Rescaled};
 use crate::error::{Error, Result, nearest};
 use crate::store::relations::RelationKind;
+use crate::store::rescales::{Asked, Outcome};
 use crate::store::running::{self, ScanRow, SourceRow};
 use crate::store::{Context, Durability, Store, checkpoint, relations, rescales};
 use claim::Claim;
@@ -299,13 +300,22 @@ impl Engine for Embedded {
         self.store.write(Durability::Full, move |tx| rescales::cancel(tx, id, clock::now_micros())).await
     }
 
-    async fn set_view_parallelism(&self, view: &str, target: Target) -> Result<()> {
+    async fn set_view_parallelism(&self, view: &str, target: Target, asked: Asked) -> Result<()> {
+        crate::failpoint::arm();
         let view = view.to_owned();
-        self.store.write(Durability::Full, move |tx| set_view_parallelism(tx, &view, target)).await
+        self.store.write(Durability::Full, move |tx| set_view_parallelism(tx, &view, target, asked)).await
     }
 
-    async fn set_rate_limit(&self, kind: RelationKind, name: &str, which: RateLimit, limit: Option<u32>) -> Result<()> {
-        let change = RateChange { kind, name: name.to_owned(), which, limit };
+    async fn set_rate_limit(
+        &self,
+        kind: RelationKind,
+        name: &str,
+        which: RateLimit,
+        limit: Option<u32>,
+        asked: Asked,
+    ) -> Result<()> {
+        crate::failpoint::arm();
+        let change = RateChange { kind, name: name.to_owned(), which, limit, asked };
         self.ask(|reply| Request::RateLimit(change, reply)).await?
     }
 
@@ -337,7 +347,7 @@ impl Engine for Embedded {
     }
 }
 
-fn set_view_parallelism(tx: &rusqlite::Connection, view: &str, target: Target) -> Result<()> {
+fn set_view_parallelism(tx: &rusqlite::Connection, view: &str, target: Target, asked: Asked) -> Result<()> {
     let relation = relations::get(tx, RelationKind::MaterializedView, view)?;
     let in_foreground: bool = tx
         .query_row("SELECT status = 'creating' AND NOT background FROM jobs WHERE id = ?1", [relation.id], |row| {
@@ -353,7 +363,7 @@ fn set_view_parallelism(tx: &rusqlite::Connection, view: &str, target: Target) -
     }
     tx.execute("UPDATE jobs SET parallelism = ?2 WHERE id = ?1", rusqlite::params![relation.id, target.to_string()])
         .context("writing the parallelism of a view")?;
-    Ok(())
+    asked.note(tx, &relation, Outcome::Committed, None)
 }
 
 /// The SELECT of a view, from its text.
