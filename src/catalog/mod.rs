@@ -18,6 +18,7 @@ mod connection;
 mod filter;
 mod functions;
 mod guard;
+mod origin;
 mod own_functions;
 mod rescale;
 mod rewrite;
@@ -36,6 +37,7 @@ mod tests;
 
 pub use connection::prepare_connection;
 pub use guard::Memory;
+pub use origin::{Origin, origins};
 pub use rewrite::output_name;
 pub use scope::{Activity, Host, Server, Setting};
 pub use session::{Catalog, Session};
