@@ -15,6 +15,8 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, ExprSchemable as _, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
 
+use super::functions;
+use super::session::reg_type;
 use super::types;
 use crate::error::Error;
 
@@ -85,6 +87,12 @@ fn typed(literal: Expr, other: &Expr, schema: &DFSchema) -> DfResult<Expr> {
     let Ok(data_type) = other.get_type(schema) else {
         return Ok(Expr::Literal(ScalarValue::Utf8(Some(text)), metadata));
     };
+    if let Some(name) = other.to_field(schema).ok().and_then(|(_, field)| reg_type(&field))
+        && text.parse::<u32>().is_err()
+        && let Some(function) = functions::scalar(&functions::oid_function(name))
+    {
+        return Ok(function.call(vec![Expr::Literal(ScalarValue::Utf8(Some(text)), metadata)]));
+    }
     let value = match &data_type {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => ScalarValue::Utf8(Some(text)),
         DataType::List(_) => list(&text, &data_type).ok_or_else(|| invalid(&text, &data_type))?,

@@ -13,6 +13,7 @@ use crate::error::Error;
 mod activity;
 mod analyze;
 mod batch;
+mod both;
 mod computed;
 mod connection;
 mod filter;

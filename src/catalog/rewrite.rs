@@ -87,6 +87,7 @@ impl VisitorMut for Rewriter<'_> {
             TableFactor::Table { name, args: Some(_), .. } if is_check_rescale(name) => check_rescale(factor),
             TableFactor::Table { name, args: Some(_), .. } if is_options_to_table(name) => options_to_table(factor),
             TableFactor::Table { name, args: Some(_), .. } if is_set_of_arrays(name) => unnest(factor),
+            TableFactor::Table { name, args: Some(_), .. } if is_partition_function(name) => no_partitions(factor),
             TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. } => unqualify(name),
             _ => {}
         }
@@ -264,14 +265,29 @@ fn cast(operand: &mut Expr, data_type: &DataType) -> Option<Expr> {
     if REG_TYPES.contains(&to.as_str()) || matches!(to.as_str(), "oid" | "jsonb") {
         return Some(call(&oid_function(&to), vec![take(operand)]));
     }
-    if !matches!(to.as_str(), "text" | "varchar" | "name") {
-        return None;
+    if let ("text" | "varchar" | "name", Expr::Function(function)) = (to.as_str(), &*operand)
+        && let Some(from) = REG_TYPES.iter().find(|from| is_named(&function.name, &oid_function(from)))
+    {
+        return Some(call(&text_function(from), vec![take(operand)]));
     }
-    let Expr::Function(function) = operand else { return None };
-    let from = REG_TYPES.iter().find(|from| is_named(&function.name, &oid_function(from)))?;
-    Some(call(&text_function(from), vec![take(operand)]))
+    // "char" is written with quotes; without, it is another type, which sqlparser knows.
+    matches!(to.as_str(), "name" | "char").then(|| call(&oid_function(&to), vec![take(operand)]))
 }
 
 fn fold(ident: &Ident) -> String {
     if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
+}
+
+fn is_partition_function(name: &ObjectName) -> bool {
+    let last = name.0.last().and_then(|part| part.as_ident());
+    last.is_some_and(|ident| ["pg_partition_tree", "pg_partition_ancestors"].contains(&ident.value.as_str()))
+}
+
+/// Of a relation that isn't partitioned these give no rows, and none is here.
+fn no_partitions(factor: &mut TableFactor) {
+    const NONE: &str = "SELECT 0::oid AS relid, 0::oid AS parentrelid, true AS isleaf, 0::int AS level WHERE false";
+    let TableFactor::Table { alias, .. } = factor else { return };
+    if let Some(subquery) = parse_query(NONE) {
+        *factor = TableFactor::Derived { lateral: false, subquery, alias: alias.take(), sample: None };
+    }
 }

@@ -14,7 +14,7 @@ use datafusion::datasource::empty::EmptyTable;
 use datafusion::error::Result as DfResult;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::expr::Cast;
+use datafusion::logical_expr::expr::{Cast, FieldMetadata};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, TypePlanner};
 use datafusion::logical_expr::sqlparser::ast::{DataType as SqlType, Statement};
@@ -25,13 +25,14 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::Analyzer;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
-use datafusion::prelude::SessionConfig;
+use datafusion::prelude::{SessionConfig, lit};
 use datafusion::sql::planner::{ParserOptions, SqlToRel};
 use rusqlite::{OptionalExtension as _, params};
 use tokio_util::sync::CancellationToken;
 
 use super::analyze::TypeLiterals;
-use super::functions::{self, JsonOperators};
+use super::both::Both;
+use super::functions::{self, JsonOperators, Vectors};
 use super::guard::{GuardPlan, Memory};
 use super::origin::Relation;
 use super::rescale::CheckRescale;
@@ -81,6 +82,7 @@ impl Catalog {
         let mut state = SessionStateBuilder::new().with_config(config).with_default_features().build();
         let mut planners = state.expr_planners().to_vec();
         planners.insert(0, Arc::new(JsonOperators));
+        planners.insert(0, Arc::new(Vectors));
         state = SessionStateBuilder::new_from_existing(state)
             .with_analyzer_rules(analyzer.rules)
             .with_expr_planners(planners)
@@ -100,6 +102,7 @@ impl Catalog {
                     Some(_) => Arc::new(table),
                     None => Arc::new(EmptyTable::new(table.schema())),
                 };
+                let table = if view.name == statics::DESCRIPTIONS { with_postgresqls(table) } else { table };
                 ((view.schema.as_str(), view.name.as_str()), table)
             })
             .collect();
@@ -340,6 +343,14 @@ impl Session {
     }
 }
 
+/// The descriptions of relations and columns, and those of PostgreSQL's own objects.
+fn with_postgresqls(table: Arc<dyn TableProvider>) -> Arc<dyn TableProvider> {
+    match statics::table(statics::DESCRIPTIONS) {
+        Ok(Some(fixed)) => Arc::new(Both::new(table, fixed)),
+        _ => table,
+    }
+}
+
 fn state_table(connection: &rusqlite::Connection, name: &str) -> rusqlite::Result<Option<Arc<dyn TableProvider>>> {
     if !name.starts_with("__internal_") {
         return Ok(None);
@@ -353,8 +364,8 @@ fn state_table(connection: &rusqlite::Connection, name: &str) -> rusqlite::Resul
     }))
 }
 
-/// Casts of json and jsonb to text as a function's calls. Both are text to DataFusion, so that the cast would be left
-/// away, and a client told that it gets jsonb.
+/// Casts of json, jsonb and of oids with names to text as calls of functions. The first are text to DataFusion, so that
+/// the cast would be left away, and a client told that it gets jsonb; the last are numbers.
 fn json_as_text(plan: LogicalPlan) -> DfResult<LogicalPlan> {
     let mut changed = false;
     plan.transform_up_with_subqueries(|plan| {
@@ -367,9 +378,14 @@ fn json_as_text(plan: LogicalPlan) -> DfResult<LogicalPlan> {
                     let is_json = expr.to_field(&schema).is_ok_and(|(_, from)| {
                         from.data_type() == &DataType::Utf8 && matches!(types::name_of(&from), "json" | "jsonb")
                     });
-                    Ok(match functions::scalar("jsonb_out") {
-                        Some(function) if is_json => Transformed::yes(function.call(vec![*expr])),
-                        _ => Transformed::no(Expr::Cast(Cast { expr, field })),
+                    let reg_type = expr.to_field(&schema).ok().and_then(|(_, from)| reg_type(&from));
+                    let function = match reg_type {
+                        Some(name) => functions::scalar(&functions::text_function(name)),
+                        None => functions::scalar("jsonb_out").filter(|_| is_json),
+                    };
+                    Ok(match function {
+                        Some(function) => Transformed::yes(function.call(vec![*expr])),
+                        None => Transformed::no(Expr::Cast(Cast { expr, field })),
                     })
                 }
                 other => Ok(Transformed::no(other)),
@@ -383,12 +399,14 @@ fn json_as_text(plan: LogicalPlan) -> DfResult<LogicalPlan> {
     .map(|plan| plan.data)
 }
 
+/// The type of oids that are shown as names.
+pub(super) fn reg_type(field: &FieldRef) -> Option<&'static str> {
+    let marked = types::marked(field).filter(|_| field.data_type() == &DataType::Int32);
+    marked.map(|pg_type| pg_type.name).filter(|name| functions::REG_TYPES.contains(name))
+}
+
 /// Columns whose values are oids shown as names, in the last step: inside a query they are oids.
 fn show_names(plan: LogicalPlan) -> DfResult<LogicalPlan> {
-    let reg_type = |field: &FieldRef| {
-        let marked = types::marked(field).filter(|_| field.data_type() == &DataType::Int32);
-        marked.map(|pg_type| pg_type.name).filter(|name| functions::REG_TYPES.contains(name))
-    };
     if matches!(plan, LogicalPlan::Explain(_)) || !plan.schema().fields().iter().any(|field| reg_type(field).is_some())
     {
         return Ok(plan);
@@ -400,7 +418,13 @@ fn show_names(plan: LogicalPlan) -> DfResult<LogicalPlan> {
         .map(|(column, field)| {
             let name = column.name.clone();
             match reg_type(field).and_then(|name| functions::scalar(&functions::text_function(name))) {
-                Some(function) => function.call(vec![Expr::Column(column)]).alias(name),
+                Some(function) => {
+                    // Clients are told the type, and ask for the name or for the oid.
+                    let shown = function.call(vec![Expr::Column(column.clone())]);
+                    let both = vec![lit("oid"), Expr::Column(column), lit("name"), shown];
+                    let metadata = FieldMetadata::from(field.metadata().clone());
+                    datafusion::functions::core::named_struct().call(both).alias_with_metadata(name, Some(metadata))
+                }
                 None => Expr::Column(column),
             }
         })

@@ -25,10 +25,12 @@ mod format;
 mod json;
 mod names;
 mod privileges;
+mod procedures;
 mod session;
 mod signatures;
 mod sizes;
 
+pub use arrays::Vectors;
 pub use json::JsonOperators;
 pub use names::{REG_TYPES, oid_function, text_function};
 
@@ -42,6 +44,7 @@ pub fn all() -> Vec<ScalarUDF> {
         sizes::FUNCTIONS,
         format::FUNCTIONS,
         signatures::FUNCTIONS,
+        procedures::DEFINITIONS,
         json::FUNCTIONS,
         super::rescale::FUNCTIONS,
     ]

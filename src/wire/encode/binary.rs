@@ -100,6 +100,8 @@ fn write_list(out: &mut BytesMut, items: ArrayRef, pg_type: &Type) -> Result<()>
         Kind::Array(item) => item.clone(),
         _ => Type::TEXT,
     };
+    // These two count from 0.
+    let lower_bound = if [Type::INT2_VECTOR, Type::OID_VECTOR].contains(pg_type) { 0 } else { 1 };
     let (dimensions, leaves) = flatten(vec![items]);
     let empty = leaves.iter().all(|leaf| leaf.is_empty());
     out.put_i32(if empty { 0 } else { dimensions.len() as i32 });
@@ -110,7 +112,7 @@ fn write_list(out: &mut BytesMut, items: ArrayRef, pg_type: &Type) -> Result<()>
     }
     for length in dimensions {
         out.put_i32(length as i32);
-        out.put_i32(1);
+        out.put_i32(lower_bound);
     }
     for leaf in &leaves {
         for row in 0..leaf.len() {
