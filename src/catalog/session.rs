@@ -332,13 +332,19 @@ impl Session {
             })
             .unwrap_or_default();
         let known = self.catalog.tables.keys().map(|(_, table)| *table).chain(users.iter().map(String::as_str));
+        // One of just that name is in a schema that search_path doesn't name.
+        let elsewhere = SCHEMAS.iter().map(|(schema, ..)| *schema).filter(|_| name.schema().is_none());
+        let elsewhere = elsewhere
+            .into_iter()
+            .find(|schema| self.catalog.tables.contains_key(&(*schema, name.table())))
+            .map(|schema| format!("{schema}.{}", name.table()));
         Error::UndefinedRelation {
             kind: "relation",
             name: match name.schema() {
                 Some(schema) => format!("{schema}.{}", name.table()),
                 None => name.table().into(),
             },
-            nearest: nearest(name.table(), known),
+            nearest: elsewhere.or_else(|| nearest(name.table(), known)),
         }
     }
 }

@@ -54,10 +54,7 @@ pub fn description(object: i64, class: &str) -> Option<&'static str> {
         let texts = batch.column(3).as_string::<i32>().iter();
         let (objects, classes) = (batch.column(0).as_primitive::<Int32Type>(), batch.column(1));
         let objects = objects.iter().zip(classes.as_primitive::<Int32Type>().iter());
-        objects
-            .zip(texts)
-            .filter_map(|((object, class), text)| Some(((object?, class?), text?.to_owned())))
-            .collect()
+        objects.zip(texts).filter_map(|((object, class), text)| Some(((object?, class?), text?.to_owned()))).collect()
     });
     let class = TABLES.iter().find(|table| table.name == class)?.oid;
     let key = (i32::try_from(object).ok()?, i32::try_from(class).ok()?);

@@ -157,8 +157,7 @@ async fn rows(session: &Session, sql: &str) -> Vec<String> {
             Some(parts) if parts.column_names() == ["oid", "name"] => parts.column(1),
             _ => column,
         });
-        let columns: Vec<_> =
-            shown.map(|column| ArrayFormatter::try_new(column.as_ref(), &options).unwrap()).collect();
+        let columns: Vec<_> = shown.map(|column| ArrayFormatter::try_new(column.as_ref(), &options).unwrap()).collect();
         for row in 0..batch.num_rows() {
             rows.push(columns.iter().map(|column| column.value(row).to_string()).collect::<Vec<_>>().join("|"));
         }

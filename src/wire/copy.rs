@@ -32,8 +32,8 @@ impl Session {
             ForceQuote::All => vec![true; rows.columns.len()],
             ForceQuote::Columns(names) => {
                 if let Some(name) = names.iter().find(|name| rows.columns.iter().all(|column| column.name != **name)) {
-                    let message = format!("FORCE_QUOTE column \"{name}\" not referenced by COPY");
-                    return Err(Error::Semantics { sqlstate: "42P10", message });
+                    let message = format!("column \"{name}\" does not exist");
+                    return Err(Error::Semantics { sqlstate: "42703", message });
                 }
                 rows.columns.iter().map(|column| names.contains(&column.name)).collect()
             }

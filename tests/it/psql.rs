@@ -43,7 +43,13 @@ fn spawn(program: &str, arguments: &[String]) -> Child {
         .args(arguments)
         .env_clear()
         .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
-        .envs([("LC_ALL", "C.UTF-8"), ("HOME", "/nonexistent"), ("PGTZ", "UTC"), ("TERM", "dumb"), ("PSQL_EDITOR", "true")])
+        .envs([
+            ("LC_ALL", "C.UTF-8"),
+            ("HOME", "/nonexistent"),
+            ("PGTZ", "UTC"),
+            ("TERM", "dumb"),
+            ("PSQL_EDITOR", "true"),
+        ])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -104,7 +110,8 @@ fn scripts(text: &str) -> Vec<Script> {
     let mut comments = String::new();
     let mut reading = false;
     for line in text.lines() {
-        let command = line.strip_prefix("> ").map(|line| (line, false)).or(line.strip_prefix(">> ").map(|line| (line, true)));
+        let command =
+            line.strip_prefix("> ").map(|line| (line, false)).or(line.strip_prefix(">> ").map(|line| (line, true)));
         match command {
             Some((command, _)) if reading && scripts.last().is_some_and(|script| script.expected.is_empty()) => {
                 scripts.last_mut().unwrap().lines.push(command.to_owned());
@@ -270,18 +277,18 @@ async fn control_c_cancels_and_the_session_goes_on() {
     let server = server().await;
     let mut terminal = Terminal::open(&server);
     terminal.type_in("\\set VERBOSITY verbose\n");
+    let session = server.connect().await;
     for endless in [
         "SELECT count(*) FROM generate_series(1, 3000000) a, generate_series(1, 3000000) b;",
         "COPY (SELECT a.value FROM generate_series(1, 3000000) a, generate_series(1, 3000000) b) TO STDOUT \\g /dev/null",
         "SELECT 1 \\watch 0.01",
     ] {
         terminal.type_in(&format!("{endless}\n"));
-        let session = server.connect().await;
-        session
-            .wait_for("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'psql' AND query LIKE '%SELECT%'", "1")
-            .await;
         if endless.contains("watch") {
             terminal.wait_for("(every 0.01s)");
+        } else {
+            let runs = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'psql' AND state = 'active'";
+            session.wait_for(runs, "1").await;
         }
         terminal.type_in("\u{3}");
         if !endless.contains("watch") {

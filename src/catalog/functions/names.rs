@@ -10,16 +10,8 @@ use super::{Call, Definition, Value, describe, invalid, procedures, signatures, 
 use crate::error::{Error, Result};
 
 /// The types whose values are oids, written as names.
-pub const REG_TYPES: &[&str] = &[
-    "regclass",
-    "regtype",
-    "regproc",
-    "regprocedure",
-    "regoper",
-    "regoperator",
-    "regnamespace",
-    "regrole",
-];
+pub const REG_TYPES: &[&str] =
+    &["regclass", "regtype", "regproc", "regprocedure", "regoper", "regoperator", "regnamespace", "regrole"];
 
 /// The function that takes a name, or an oid, to an oid: the cast to that type.
 pub fn oid_function(reg_type: &str) -> String {
@@ -265,13 +257,9 @@ fn operator_by_signature(_: &Call<'_>, text: &str) -> Result<Option<i64>> {
 
 /// `name(type, type)` as the name and the oids of the types; 0 is none, and an unknown type.
 fn arguments_of(text: &str) -> Result<(&str, Vec<i64>)> {
-    let (name, rest) = text
-        .split_once('(')
-        .ok_or_else(|| invalid("22P02", "expected a left parenthesis".into()))?;
-    let inner = rest
-        .trim_end()
-        .strip_suffix(')')
-        .ok_or_else(|| invalid("22P02", "expected a right parenthesis".into()))?;
+    let (name, rest) = text.split_once('(').ok_or_else(|| invalid("22P02", "expected a left parenthesis".into()))?;
+    let inner =
+        rest.trim_end().strip_suffix(')').ok_or_else(|| invalid("22P02", "expected a right parenthesis".into()))?;
     let types = inner.split(',').map(str::trim).filter(|name| !name.is_empty());
     let oids = types.map(|name| signatures::type_oid(name.strip_prefix("pg_catalog.").unwrap_or(name)).unwrap_or(0));
     Ok((name.trim(), oids.collect()))

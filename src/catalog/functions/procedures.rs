@@ -65,7 +65,8 @@ impl Callables {
     /// `name(type,type)`.
     pub fn signature(&self, oid: i64) -> Option<String> {
         let (name, arguments) = self.by_oid.get(&oid)?;
-        let name_of = |oid: &i64| if *oid == 0 { "NONE".into() } else { type_name(*oid).unwrap_or_else(|| "???".into()) };
+        let name_of =
+            |oid: &i64| if *oid == 0 { "NONE".into() } else { type_name(*oid).unwrap_or_else(|| "???".into()) };
         Some(format!("{name}({})", arguments.iter().map(name_of).collect::<Vec<_>>().join(",")))
     }
 }

@@ -18,9 +18,7 @@ pub const FUNCTIONS: &[Definition] = &[
             None => "???".into(),
         })))
     }),
-    stable("pg_get_function_result", 1..=1, "text", |call| {
-        Ok(text(function(call).map(Function::result)))
-    }),
+    stable("pg_get_function_result", 1..=1, "text", |call| Ok(text(function(call).map(Function::result)))),
     stable("pg_get_function_arguments", 1..=1, "text", arguments),
     stable("pg_get_function_identity_arguments", 1..=1, "text", arguments),
     stable("pg_get_function_sqlbody", 1..=1, "text", |_| Ok(text(None::<String>))),

@@ -118,9 +118,7 @@ impl CopyWriter {
                     continue;
                 }
             };
-            out.put_u8(b'\\');
-            // A delimiter stands for itself, also if it has a letter.
-            out.put_u8(if *byte == self.options.delimiter { *byte } else { letter });
+            out.put_slice(&[b'\\', letter]);
         }
     }
 
