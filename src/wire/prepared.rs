@@ -212,6 +212,7 @@ impl Session {
         }
         let mut logical = self.plans.plan(with_casts(query, &casts))?;
         let mut targets = inferred(&logical, types.len())?;
+        let named = cast_by_function(&logical)?;
         // What the query says nothing about is text, as in PostgreSQL.
         let unknown: Vec<usize> =
             (0..types.len()).filter(|n| targets[*n].is_none() && !casts.contains_key(&(n + 1))).collect();
@@ -222,7 +223,9 @@ impl Session {
         }
         for (index, target) in targets.iter().enumerate() {
             let known = declared.get(index).is_some_and(Option::is_some);
-            if let (false, Some(target)) = (known, target) {
+            if let (false, Some(named)) = (known, named.get(&index)) {
+                types[index] = named.clone();
+            } else if let (false, Some(target)) = (known, target) {
                 types[index] = encode::pg_type(&Arc::new(Field::new("", target.clone(), true)))?;
             }
         }
@@ -294,6 +297,28 @@ fn inferred(plan: &LogicalPlan, count: usize) -> Result<Vec<Option<DataType>>> {
     })
     .map_err(errors::from_datafusion)?;
     Ok((1..=count).map(|number| known.remove(&format!("${number}")).flatten()).collect())
+}
+
+/// The types of parameters, counted from 0, that are cast to a type which DataFusion doesn't have: these casts are calls
+/// of functions, such as `oid_in`.
+fn cast_by_function(plan: &LogicalPlan) -> Result<HashMap<usize, Type>> {
+    let mut types = HashMap::new();
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                if let Expr::ScalarFunction(call) = expr
+                    && let [Expr::Placeholder(placeholder)] = call.args.as_slice()
+                    && let Some(pg_type) = call.func.name().strip_suffix("_in").and_then(encode::named_type)
+                    && let Some(number) = placeholder.id[1..].parse().ok().filter(|number: &usize| *number > 0)
+                {
+                    types.insert(number - 1, pg_type);
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })
+    .map_err(errors::from_datafusion)?;
+    Ok(types)
 }
 
 /// Whether no part of the plan depends on when it is made.
