@@ -77,7 +77,7 @@ async fn columns_tell_which_relation_they_are_of() {
         ("SELECT table_name FROM information_schema.tables", &["table_name information_schema.tables.3 name"]),
         (
             "SELECT raw, eta FROM tidegate.split_backfill_progress",
-            &["raw split_backfill_progress.26 jsonb", "eta split_backfill_progress.19 interval"],
+            &["raw split_backfill_progress.31 jsonb", "eta split_backfill_progress.24 interval"],
         ),
         (
             "SELECT oid::regclass, relkind::\"char\", relname::name FROM pg_class",
