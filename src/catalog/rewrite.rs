@@ -2,14 +2,13 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::logical_expr::sqlparser::ast::{
-    self, BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, SetExpr, Statement, TableFactor, Value, VisitMut as _,
-    VisitorMut,
-};
-use datafusion_pg_catalog::sql::rules::{FixArrayLiteral, SqlStatementRewriteRule as _};
-
+use super::casts;
 use super::functions::{REG_TYPES, oid_function, text_function};
+use datafusion::logical_expr::sqlparser::ast::{
+    self, ArrayElemTypeDef, BinaryOperator, CharacterLength, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, SetExpr, Statement, TableFactor,
+    TimezoneInfo, Value, VisitMut as _, VisitorMut,
+};
 
 mod columns;
 mod factors;
@@ -38,8 +37,6 @@ type HasHidden<'a> = &'a dyn Fn(Option<&str>, &str) -> bool;
 
 /// Rewrites a statement. True: it names a hidden column, so materialized views have to have them.
 pub fn statement(statement: &mut Statement, has_hidden: HasHidden<'_>) -> bool {
-    let taken = std::mem::replace(statement, Statement::Commit { chain: false, end: false, modifier: None });
-    *statement = FixArrayLiteral.rewrite(taken);
     let mut names = Names { found: false };
     let _ = statement.visit(&mut names);
     let mut rewriter = Rewriter { has_hidden: names.found.then_some(has_hidden) };
@@ -243,33 +240,72 @@ fn operator(name: &str) -> Option<BinaryOperator> {
     })
 }
 
-/// The bare name of a type in lower case, for types that sqlparser doesn't have.
-fn type_name(data_type: &DataType) -> Option<String> {
-    match data_type {
-        DataType::Regclass => Some("regclass".into()),
-        DataType::Custom(name, modifiers) if modifiers.is_empty() => {
-            name.0.last().and_then(|part| part.as_ident()).map(|ident| ident.value.to_lowercase())
-        }
-        DataType::Text | DataType::Varchar(None) => Some("text".into()),
-        DataType::JSONB => Some("jsonb".into()),
-        DataType::JSON => Some("json".into()),
+/// The name of a type as [`super::types::TYPES`] has it, for types that DataFusion doesn't have, and its length.
+fn type_name(data_type: &DataType) -> Option<(String, Option<u64>)> {
+    let length = |length: &Option<CharacterLength>| match length {
+        Some(CharacterLength::IntegerLength { length, .. }) => Some(*length),
         _ => None,
-    }
+    };
+    let name = match data_type {
+        DataType::Regclass => "regclass".into(),
+        DataType::Custom(name, modifiers) if modifiers.is_empty() => {
+            name.0.last().and_then(|part| part.as_ident()).map(|ident| ident.value.to_lowercase())?
+        }
+        DataType::Text => "text".into(),
+        DataType::Varchar(n) | DataType::CharacterVarying(n) | DataType::CharVarying(n) => {
+            return Some(("varchar".into(), length(n)));
+        }
+        DataType::Char(n) | DataType::Character(n) => return Some(("bpchar".into(), length(n).or(Some(1)))),
+        DataType::JSONB => "jsonb".into(),
+        DataType::JSON => "json".into(),
+        DataType::Uuid => "uuid".into(),
+        DataType::Bytea => "bytea".into(),
+        DataType::Array(ArrayElemTypeDef::SquareBracket(item, _)) => {
+            let (item, _) = type_name(item).or_else(|| plain_name(item).map(|name| (name.to_owned(), None)))?;
+            // An array of arrays is of the same type.
+            if item.ends_with("[]") { item } else { format!("{item}[]") }
+        }
+        _ => return None,
+    };
+    Some((name, None))
 }
 
-/// Casts between names and oids. DataFusion has no types for these, so that they become functions.
+/// The name of a type that DataFusion has, without modifiers.
+fn plain_name(data_type: &DataType) -> Option<&'static str> {
+    Some(match data_type {
+        DataType::Bool | DataType::Boolean => "bool",
+        DataType::SmallInt(_) | DataType::Int2(_) => "int2",
+        DataType::Int(_) | DataType::Integer(_) | DataType::Int4(_) => "int4",
+        DataType::BigInt(_) | DataType::Int8(_) => "int8",
+        DataType::Real | DataType::Float4 => "float4",
+        DataType::DoublePrecision | DataType::Double(_) | DataType::Float8 => "float8",
+        DataType::Numeric(_) | DataType::Decimal(_) => "numeric",
+        DataType::Date => "date",
+        DataType::Time(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => "time",
+        DataType::Timestamp(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => "timestamp",
+        DataType::Timestamp(..) => "timestamptz",
+        DataType::Interval { .. } => "interval",
+        _ => return None,
+    })
+}
+
+/// Casts between names and oids, and to types that DataFusion doesn't have, become functions.
 fn cast(operand: &mut Expr, data_type: &DataType) -> Option<Expr> {
-    let to = type_name(data_type)?;
+    let (to, length) = type_name(data_type)?;
     let take = |operand: &mut Expr| std::mem::replace(operand, Expr::Value(Value::Null.into()));
-    if REG_TYPES.contains(&to.as_str()) || matches!(to.as_str(), "oid" | "jsonb") {
+    if REG_TYPES.contains(&to.as_str()) {
         return Some(call(&oid_function(&to), vec![take(operand)]));
     }
-    if !matches!(to.as_str(), "text" | "varchar" | "name") {
-        return None;
+    if matches!(to.as_str(), "text" | "varchar" | "name")
+        && let Expr::Function(function) = &*operand
+        && let Some(from) = REG_TYPES.iter().find(|from| is_named(&function.name, &oid_function(from)))
+    {
+        return Some(call(&text_function(from), vec![take(operand)]));
     }
-    let Expr::Function(function) = operand else { return None };
-    let from = REG_TYPES.iter().find(|from| is_named(&function.name, &oid_function(from)))?;
-    Some(call(&text_function(from), vec![take(operand)]))
+    let function = casts::function(&to)?;
+    let mut args = vec![take(operand)];
+    args.extend(length.map(|length| Expr::Value(Value::Number(length.to_string(), false).into())));
+    Some(call(&function, args))
 }
 
 fn fold(ident: &Ident) -> String {

@@ -31,6 +31,7 @@ use rusqlite::{OptionalExtension as _, params};
 use tokio_util::sync::CancellationToken;
 
 use super::analyze::TypeLiterals;
+use super::casts::Arrays;
 use super::functions::{self, JsonOperators};
 use super::guard::{GuardPlan, Memory};
 use super::rescale::CheckRescale;
@@ -80,6 +81,7 @@ impl Catalog {
         let mut state = SessionStateBuilder::new().with_config(config).with_default_features().build();
         let mut planners = state.expr_planners().to_vec();
         planners.insert(0, Arc::new(JsonOperators));
+        planners.insert(0, Arc::new(Arrays));
         state = SessionStateBuilder::new_from_existing(state)
             .with_analyzer_rules(analyzer.rules)
             .with_expr_planners(planners)
@@ -157,7 +159,7 @@ impl Session {
             ..ParserOptions::default()
         };
         let plan = SqlToRel::new_with_options(&provider, options).sql_statement_to_plan(statement)?;
-        show_names(json_as_text(plan)?)
+        show_names(exact_text(plan)?)
     }
 
     /// Optimizes a plan. Calls of stable functions are computed here, on the present snapshot: see
@@ -352,9 +354,10 @@ fn state_table(connection: &rusqlite::Connection, name: &str) -> rusqlite::Resul
     }))
 }
 
-/// Casts of json and jsonb to text as a function's calls. Both are text to DataFusion, so that the cast would be left
-/// away, and a client told that it gets jsonb.
-fn json_as_text(plan: LogicalPlan) -> DfResult<LogicalPlan> {
+/// Casts to text of what has another type to PostgreSQL as a function's calls. Both are text to DataFusion, so that the
+/// cast would be left away, and a client told that it gets jsonb. Names stay as they are: they are what catalogs are
+/// searched by.
+fn exact_text(plan: LogicalPlan) -> DfResult<LogicalPlan> {
     let mut changed = false;
     plan.transform_up_with_subqueries(|plan| {
         let schema = merge_schema(&plan.inputs());
@@ -363,11 +366,12 @@ fn json_as_text(plan: LogicalPlan) -> DfResult<LogicalPlan> {
             let name = preserver.save(&expr);
             let expr = expr.transform_up(|expr| match expr {
                 Expr::Cast(Cast { expr, field }) if field.data_type() == &DataType::Utf8 => {
-                    let is_json = expr.to_field(&schema).is_ok_and(|(_, from)| {
-                        from.data_type() == &DataType::Utf8 && matches!(types::name_of(&from), "json" | "jsonb")
+                    let is_other = expr.to_field(&schema).is_ok_and(|(_, from)| {
+                        from.data_type() == &DataType::Utf8
+                            && types::marked(&from).is_some_and(|from| from.name != "name")
                     });
-                    Ok(match functions::scalar("jsonb_out") {
-                        Some(function) if is_json => Transformed::yes(function.call(vec![*expr])),
+                    Ok(match functions::scalar("text_out") {
+                        Some(function) if is_other => Transformed::yes(function.call(vec![*expr])),
                         _ => Transformed::no(Expr::Cast(Cast { expr, field })),
                     })
                 }

@@ -16,7 +16,7 @@ pub const TYPE_KEY: &str = "pg.type";
 pub const UTC: &str = "+00:00";
 
 /// One type, with the facts that `pg_attribute` repeats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PgType {
     /// The name in headers of view files and in `main.columns`: `int8`, `text[]`.
     pub name: &'static str,
@@ -143,6 +143,21 @@ pub const TYPES: &[PgType] = types![
     "float4[]"     "_float4"      1021 -1 false "i" "x" 0   "real[]";
     "float8[]"     "_float8"      1022 -1 false "d" "x" 0   "double precision[]";
     "oid[]"        "_oid"         1028 -1 false "i" "x" 0   "oid[]";
+    "bpchar"       "bpchar"       1042 -1 false "i" "x" 100 "character";
+    "json[]"       "_json"        199  -1 false "i" "x" 0   "json[]";
+    "bytea[]"      "_bytea"       1001 -1 false "i" "x" 0   "bytea[]";
+    "char[]"       "_char"        1002 -1 false "i" "x" 0   "\"char\"[]";
+    "xid[]"        "_xid"         1011 -1 false "i" "x" 0   "xid[]";
+    "bpchar[]"     "_bpchar"      1014 -1 false "i" "x" 100 "character[]";
+    "varchar[]"    "_varchar"     1015 -1 false "i" "x" 100 "character varying[]";
+    "timestamp[]"  "_timestamp"   1115 -1 false "d" "x" 0   "timestamp without time zone[]";
+    "date[]"       "_date"        1182 -1 false "i" "x" 0   "date[]";
+    "time[]"       "_time"        1183 -1 false "d" "x" 0   "time without time zone[]";
+    "timestamptz[]" "_timestamptz" 1185 -1 false "d" "x" 0  "timestamp with time zone[]";
+    "interval[]"   "_interval"    1187 -1 false "d" "x" 0   "interval[]";
+    "numeric[]"    "_numeric"     1231 -1 false "i" "x" 0   "numeric[]";
+    "uuid[]"       "_uuid"        2951 -1 false "d" "x" 0   "uuid[]";
+    "jsonb[]"      "_jsonb"       3807 -1 false "i" "x" 0   "jsonb[]";
 ];
 
 /// The type of that name, as headers of view files and `main.columns` have it.

@@ -140,6 +140,8 @@ fn named_type(name: &str) -> Option<Type> {
         "text" => Type::TEXT,
         "bytea" => Type::BYTEA,
         "date" => Type::DATE,
+        "time" => Type::TIME,
+        "timestamp" => Type::TIMESTAMP,
         "timestamptz" => Type::TIMESTAMPTZ,
         "interval" => Type::INTERVAL,
         "jsonb" => Type::JSONB,
@@ -181,6 +183,8 @@ fn array_of(item: &Type) -> Type {
         Type::JSON => Type::JSON_ARRAY,
         Type::JSONB => Type::JSONB_ARRAY,
         Type::UUID => Type::UUID_ARRAY,
+        Type::BPCHAR => Type::BPCHAR_ARRAY,
+        Type::XID => Type::XID_ARRAY,
         _ if matches!(item.kind(), Kind::Composite(_)) => Type::RECORD_ARRAY,
         _ => Type::TEXT_ARRAY,
     }

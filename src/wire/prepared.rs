@@ -12,10 +12,11 @@ use datafusion::sql::sqlparser::ast::{self, visit_expressions_mut};
 use pgwire::api::Type;
 use pgwire::api::results::FieldFormat;
 
-use super::encode::{self, Column};
+use super::encode::{self, Column, PG_TYPE_KEY};
 use super::rows::Tag;
 use super::session::Session;
 use super::{errors, params};
+use crate::catalog::casts;
 use crate::command::Parsed;
 use crate::command::ast::{AlterAction, Command, ObjectKind, RoleCommand, Session as Own, Statement};
 use crate::error::{Error, Result};
@@ -205,22 +206,23 @@ impl Session {
             }
         }
         let mut logical = self.plans.plan(with_casts(query, &casts))?;
-        let mut targets = inferred(&logical, types.len())?;
+        let mut inferred = infer(&logical, types.len())?;
         // What the query says nothing about is text, as in PostgreSQL.
         let unknown: Vec<usize> =
-            (0..types.len()).filter(|n| targets[*n].is_none() && !casts.contains_key(&(n + 1))).collect();
+            (0..types.len()).filter(|n| inferred[*n].is_none() && !casts.contains_key(&(n + 1))).collect();
         if !unknown.is_empty() {
             casts.extend(unknown.iter().map(|index| (index + 1, ast::DataType::Text)));
             logical = self.plans.plan(with_casts(query, &casts))?;
-            targets = inferred(&logical, types.len())?;
+            inferred = infer(&logical, types.len())?;
         }
-        for (index, target) in targets.iter().enumerate() {
+        for (index, field) in inferred.iter().enumerate() {
             let known = declared.get(index).is_some_and(Option::is_some);
-            if let (false, Some(target)) = (known, target) {
-                types[index] = encode::pg_type(&Arc::new(Field::new("", target.clone(), true)))?;
+            if let (false, Some(field)) = (known, field) {
+                types[index] = encode::pg_type(field)?;
             }
         }
         let may_be_kept = is_timeless(&logical)?;
+        let targets = inferred.into_iter().map(|field| field.map(|field| field.data_type().clone())).collect();
         Ok(Plan { logical, targets, may_be_kept, physical: Mutex::new(None), basis })
     }
 }
@@ -262,32 +264,50 @@ fn with_casts(query: &ast::Statement, casts: &HashMap<usize, ast::DataType>) -> 
     query
 }
 
-/// The types that a plan takes its parameters as.
-fn inferred(plan: &LogicalPlan, count: usize) -> Result<Vec<Option<DataType>>> {
-    let mut known = plan.get_parameter_types().map_err(errors::from_datafusion)?;
+/// What a plan takes its parameters as: a field of the Arrow type that it needs, marked with PostgreSQL's type.
+fn infer(plan: &LogicalPlan, count: usize) -> Result<Vec<Option<FieldRef>>> {
+    let of = |data_type: DataType| Arc::new(Field::new("", data_type, true));
+    let known = plan.get_parameter_types().map_err(errors::from_datafusion)?;
+    let mut known: HashMap<String, FieldRef> =
+        known.into_iter().filter_map(|(name, data_type)| Some((name, of(data_type?)))).collect();
     // Of `$1::bigint` alone DataFusion says nothing, but the cast does; nor of a limit, which is a bigint.
     plan.apply_with_subqueries(|node| {
         if let LogicalPlan::Limit(limit) = node {
             for number in [&limit.skip, &limit.fetch].into_iter().flatten() {
                 if let Expr::Placeholder(placeholder) = &**number {
-                    known.entry(placeholder.id.clone()).or_insert(None).get_or_insert(DataType::Int64);
+                    known.entry(placeholder.id.clone()).or_insert_with(|| of(DataType::Int64));
                 }
             }
         }
         node.apply_expressions(|expr| {
             expr.apply(|expr| {
-                if let Expr::Cast(cast) = expr
-                    && let Expr::Placeholder(placeholder) = &*cast.expr
-                {
-                    let target = known.entry(placeholder.id.clone()).or_insert(None);
-                    target.get_or_insert_with(|| cast.field.data_type().clone());
+                let (operand, field) = match expr {
+                    Expr::Cast(cast) => (Some(&*cast.expr), Some(of(cast.field.data_type().clone()))),
+                    Expr::ScalarFunction(call) => (call.args.first(), cast_target(call.func.name())),
+                    _ => (None, None),
+                };
+                if let (Some(Expr::Placeholder(placeholder)), Some(field)) = (operand, field) {
+                    known.entry(placeholder.id.clone()).or_insert(field);
                 }
                 Ok(TreeNodeRecursion::Continue)
             })
         })
     })
     .map_err(errors::from_datafusion)?;
-    Ok((1..=count).map(|number| known.remove(&format!("${number}")).flatten()).collect())
+    Ok((1..=count).map(|number| known.remove(&format!("${number}"))).collect())
+}
+
+/// What the function of a cast takes, if it is one.
+fn cast_target(function: &str) -> Option<FieldRef> {
+    let to = casts::target(function)?;
+    let takes = match to.name {
+        // Without a sign it needs more room.
+        "oid" => DataType::Int64,
+        // A name, or an oid.
+        name if name.starts_with("reg") => DataType::Utf8,
+        _ => to.arrow(),
+    };
+    Some(Arc::new(Field::new("", takes, true).with_metadata(HashMap::from([(PG_TYPE_KEY.into(), to.name.into())]))))
 }
 
 /// Whether no part of the plan depends on when it is made.

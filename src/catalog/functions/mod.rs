@@ -49,6 +49,7 @@ pub fn all() -> Vec<ScalarUDF> {
     .flatten()
     .map(|definition| ScalarUDF::new_from_impl(RowFunction::new(definition)))
     .chain(arrays::all())
+    .chain(super::casts::all())
     .collect()
 }
 

@@ -3,6 +3,7 @@
 use datafusion::common::ScalarValue;
 use rusqlite::{OptionalExtension as _, params};
 
+use super::super::input;
 use super::super::scope::Scope;
 use super::super::store_error;
 use super::{Call, Definition, Value, describe, invalid, signatures, stable, text};
@@ -30,16 +31,8 @@ pub const FUNCTIONS: &[Definition] = &[
         strict(call, schema_by_name, |name| undefined("schema", name))
     }),
     stable("regrole_in", 1..=1, "regrole", |call| strict(call, role_by_name, |name| undefined("role", name))),
-    stable("oid_in", 1..=1, "oid", |call| strict(call, |_, name| Err(invalid_oid(name)), undefined_relation)),
-    stable("jsonb_in", 1..=1, "jsonb", |call| {
-        let Some(json) = call.text(0) else { return Ok(text(None::<String>)) };
-        match serde_json::from_str::<serde_json::Value>(&json) {
-            Ok(value) => Ok(text(Some(value.to_string()))),
-            Err(error) => Err(invalid("22P02", format!("invalid input syntax for type json: {error}"))),
-        }
-    }),
     // What `jsonb_column::text` is: see `Session::plan`.
-    stable("jsonb_out", 1..=1, "text", |call| Ok(text(call.text(0)))),
+    stable("text_out", 1..=1, "text", |call| Ok(text(call.text(0)))),
     stable("to_regclass", 1..=1, "regclass", |call| lenient(call, relation_by_name)),
     stable("to_regtype", 1..=1, "regtype", |call| lenient(call, type_by_name)),
     stable("to_regproc", 1..=1, "oid", |call| lenient(call, function_by_name)),
@@ -80,10 +73,6 @@ pub const FUNCTIONS: &[Definition] = &[
     stable("pg_ts_parser_is_visible", 1..=1, "bool", visible),
     stable("pg_ts_template_is_visible", 1..=1, "bool", visible),
 ];
-
-fn invalid_oid(name: &str) -> Error {
-    invalid("22P02", format!("invalid input syntax for type oid: \"{name}\""))
-}
 
 fn visible(call: &Call<'_>) -> Value {
     Ok(ScalarValue::Boolean((!call.any_null()).then_some(true)))
@@ -130,13 +119,11 @@ fn oid_in(call: &Call<'_>) -> Option<i64> {
     call.integer(0).or_else(|| (call.text(0)? == "-").then_some(0))
 }
 
-/// Oids are unsigned; ours all fit int4.
 fn oid_value(oid: Option<i64>) -> Value {
-    let oid = oid
-        .map(i32::try_from)
-        .transpose()
-        .map_err(|_| invalid("22003", "value is out of range for type oid".into()))?;
-    Ok(ScalarValue::Int32(oid))
+    match oid {
+        Some(oid) => input::oid(&oid.to_string()),
+        None => Ok(ScalarValue::Int32(None)),
+    }
 }
 
 /// A name from an oid: `-` for 0, the number when nothing has it. Text stays as it is.

@@ -9,7 +9,7 @@ use datafusion::logical_expr::sqlparser::ast::{
 
 use super::super::functions::oid_function;
 
-use super::{HIDDEN, HasHidden, UNIQUE, call, fold, type_name};
+use super::{HIDDEN, HasHidden, UNIQUE, call, fold, plain_name, type_name};
 
 /// Keeps hidden columns out of `*`.
 pub fn hide(select: &mut Select, has_hidden: HasHidden<'_>) {
@@ -196,14 +196,8 @@ fn column_name(expr: &Expr) -> Option<String> {
 
 /// PostgreSQL's short name of a type.
 fn cast_name(data_type: &DataType) -> String {
-    match data_type {
-        DataType::Int(_) | DataType::Integer(_) | DataType::Int4(_) => "int4".into(),
-        DataType::BigInt(_) | DataType::Int8(_) => "int8".into(),
-        DataType::SmallInt(_) | DataType::Int2(_) => "int2".into(),
-        DataType::Boolean | DataType::Bool => "bool".into(),
-        DataType::Real | DataType::Float4 => "float4".into(),
-        DataType::DoublePrecision | DataType::Float8 => "float8".into(),
-        DataType::Varchar(_) | DataType::CharacterVarying(_) => "varchar".into(),
-        other => type_name(other).unwrap_or_else(|| other.to_string().to_lowercase()),
-    }
+    let name = type_name(data_type).map(|(name, _)| name).or_else(|| plain_name(data_type).map(str::to_owned));
+    let name = name.unwrap_or_else(|| data_type.to_string().to_lowercase());
+    // An array is named like its items.
+    name.strip_suffix("[]").map(str::to_owned).unwrap_or(name)
 }
