@@ -20,6 +20,7 @@ mod filter;
 mod functions;
 mod guard;
 pub mod input;
+mod origin;
 mod own_functions;
 mod rescale;
 mod rewrite;
@@ -38,6 +39,7 @@ mod tests;
 
 pub use connection::prepare_connection;
 pub use guard::Memory;
+pub use origin::{Origin, origins};
 pub use rewrite::output_name;
 pub use scope::{Activity, Host, Server, Setting};
 pub use session::{Catalog, Session};

@@ -24,11 +24,12 @@ pub trait Host: Send + Sync + fmt::Debug {
     /// Every setting: `pg_settings`.
     fn settings(&self) -> Vec<Setting>;
 
-    /// Changes a setting for the session, as SET does; gives the value that it has then.
+    /// Changes a setting for the session, as SET does, or for the transaction, as SET LOCAL does; gives the value that it
+    /// has then.
     ///
     /// # Errors
     /// Those of SET.
-    fn set(&self, name: &str, value: &str) -> Result<String>;
+    fn set(&self, name: &str, value: &str, local: bool) -> Result<String>;
 
     /// Every client connection: `pg_stat_activity`.
     fn activity(&self) -> Vec<Activity>;

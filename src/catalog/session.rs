@@ -34,6 +34,7 @@ use super::analyze::TypeLiterals;
 use super::casts::Arrays;
 use super::functions::{self, JsonOperators};
 use super::guard::{GuardPlan, Memory};
+use super::origin::Relation;
 use super::rescale::CheckRescale;
 use super::scope::{Host, Scope, ScopeExtension, Server};
 use super::strict::Strict;
@@ -300,8 +301,8 @@ impl Session {
         })
     }
 
-    /// Lets the user read a relation that exists.
-    fn authorize(&self, schema: &str, name: &str) -> Result<()> {
+    /// Lets the user read a relation that exists, and tells its oid.
+    fn authorize(&self, schema: &str, name: &str) -> Result<i64> {
         self.scope.read(|connection| {
             let oid: Option<i64> = connection
                 .prepare_cached(
@@ -315,7 +316,7 @@ impl Session {
             let shown = if schema == "public" { name.to_owned() } else { format!("{schema}.{name}") };
             let oid = oid.ok_or_else(|| Error::Internal(format!("{shown} has no oid")))?;
             let object = auth::Object::Relation { oid, kind, name: &shown };
-            auth::authorize(connection, &self.scope.user, auth::Action::Select, object)
+            auth::authorize(connection, &self.scope.user, auth::Action::Select, object).map(|()| oid)
         })
     }
 
@@ -438,8 +439,8 @@ impl ContextProvider for Planner<'_> {
         };
         for schema in &path {
             if let Some(table) = self.session.table(schema, name.table(), self.hidden)? {
-                self.session.authorize(schema, name.table())?;
-                return Ok(provider_as_source(table));
+                let oid = self.session.authorize(schema, name.table())?;
+                return Ok(provider_as_source(Arc::new(Relation::new(oid, table))));
             }
         }
         if let Some(schema) = name.schema()

@@ -37,7 +37,7 @@ impl Host for TestHost {
         vec![Setting { name: "server_version".into(), value: "15.0".into(), ..Setting::default() }]
     }
 
-    fn set(&self, name: &str, value: &str) -> Result<String> {
+    fn set(&self, name: &str, value: &str, _: bool) -> Result<String> {
         self.0.lock().unwrap().insert(name.into(), value.into());
         Ok(value.into())
     }

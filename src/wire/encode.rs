@@ -5,6 +5,7 @@
 //! PostgreSQL does, and NULL intervals as zero.
 
 mod binary;
+mod copy;
 mod numeric;
 mod style;
 mod text;
@@ -21,8 +22,10 @@ use pgwire::api::results::FieldFormat;
 use pgwire::messages::data::{FieldDescription, RowDescription};
 use postgres_types::Kind;
 
+pub use self::copy::CopyWriter;
 pub(super) use self::numeric::read_numeric;
 pub use self::style::Style;
+use crate::catalog::Origin;
 use crate::error::{Error, Result};
 
 /// Key of an Arrow field's metadata that names its PostgreSQL type where the Arrow type alone doesn't tell it: `jsonb`,
@@ -40,6 +43,8 @@ pub struct Column {
     pub pg_type: Type,
     /// How its values are sent.
     pub format: FieldFormat,
+    /// The relation's column that it shows, unless it is computed.
+    pub origin: Option<Origin>,
 }
 
 /// The columns of a result with this schema, in text format. `output_name` makes a field's name the one to show.
@@ -49,7 +54,8 @@ pub fn columns<'a>(schema: &'a Schema, output_name: impl Fn(&'a str) -> &'a str)
         .iter()
         .map(|field| {
             let name = output_name(field.name()).to_owned();
-            Ok(Column { name, field: Arc::clone(field), pg_type: pg_type(field)?, format: FieldFormat::Text })
+            let (field, pg_type) = (Arc::clone(field), pg_type(field)?);
+            Ok(Column { name, field, pg_type, format: FieldFormat::Text, origin: None })
         })
         .collect()
 }
@@ -67,6 +73,9 @@ pub fn with_formats(columns: &Arc<[Column]>, codes: &[i16]) -> Result<Arc<[Colum
             message: format!("bind message has {} result formats but query has {} columns", codes.len(), columns.len()),
         });
     }
+    if let Some(code) = codes.iter().find(|code| !matches!(code, 0 | 1)) {
+        return Err(Error::Session { sqlstate: "22023", message: format!("unsupported format code: {code}") });
+    }
     if codes.iter().all(|code| *code == 0) {
         return Ok(Arc::clone(columns));
     }
@@ -82,10 +91,11 @@ pub fn row_description(columns: &[Column]) -> RowDescription {
     let fields = columns
         .iter()
         .map(|column| {
+            let origin = column.origin.unwrap_or_default();
             FieldDescription::new(
                 column.name.clone(),
-                0,
-                0,
+                origin.relation as i32,
+                origin.column,
                 column.pg_type.oid(),
                 type_size(&column.pg_type),
                 -1,
@@ -285,17 +295,26 @@ pub fn write_row(out: &mut BytesMut, columns: &[Column], arrays: &[ArrayRef], ro
 }
 
 fn write_value(out: &mut BytesMut, column: &Column, array: &dyn Array, row: usize, style: &Style) -> Result<()> {
+    sized(out, |out| {
+        if array.is_null(row) || array.data_type() == &DataType::Null {
+            return Ok(false);
+        }
+        match column.format {
+            FieldFormat::Text => text::write(out, array, row, &column.pg_type, style)?,
+            FieldFormat::Binary => binary::write(out, array, row, &column.pg_type)?,
+        }
+        Ok(true)
+    })
+}
+
+/// A value behind its length, which is -1 when there is none.
+fn sized(out: &mut BytesMut, write: impl FnOnce(&mut BytesMut) -> Result<bool>) -> Result<()> {
     let start = out.len();
     out.put_i32(-1);
-    if array.is_null(row) || array.data_type() == &DataType::Null {
-        return Ok(());
+    if write(out)? {
+        let length = (out.len() - start - 4) as i32;
+        out[start..start + 4].copy_from_slice(&length.to_be_bytes());
     }
-    match column.format {
-        FieldFormat::Text => text::write(out, array, row, &column.pg_type, style)?,
-        FieldFormat::Binary => binary::write(out, array, row, &column.pg_type)?,
-    }
-    let length = (out.len() - start - 4) as i32;
-    out[start..start + 4].copy_from_slice(&length.to_be_bytes());
     Ok(())
 }
 

@@ -56,12 +56,12 @@ impl Session {
     async fn command(&mut self, text: &str, command: Command, token: &CancellationToken) -> Result<Reply> {
         if changes_something(&command) {
             let statement = command_name(&command);
-            if self.transaction.status != Status::Idle {
-                return Err(Error::InTransactionBlock { statement: statement.into() });
-            }
             if self.settings.transaction_read_only() {
                 let message = format!("cannot execute {statement} in a read-only transaction");
                 return Err(Error::Session { sqlstate: "25006", message });
+            }
+            if self.transaction.status != Status::Idle {
+                return Err(Error::InTransactionBlock { statement: statement.into() });
             }
         }
         let caller = self.caller(token);

@@ -24,6 +24,7 @@
 mod catalog;
 mod codec;
 mod connection;
+mod copy;
 mod cursor;
 mod encode;
 pub mod errors;
@@ -74,6 +75,7 @@ pub use self::server::{Server, serve};
 pub use self::setting_table::SERVER_VERSION;
 pub use self::settings::SettingsView;
 pub use self::tls::{Tls, end_point};
+use crate::catalog::Origin;
 use crate::command::ast::Command;
 use crate::error::Result;
 use crate::limits::Limits;
@@ -221,6 +223,11 @@ pub trait PlanSession: Send + Sync {
 
     /// How to run an optimized plan. It may be kept, and run again on a later snapshot.
     async fn physical_plan(&self, plan: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>>;
+
+    /// The relation's column that each column of a plan shows; None where it is computed.
+    fn origins(&self, plan: &LogicalPlan) -> Vec<Option<Origin>> {
+        vec![None; plan.schema().fields().len()]
+    }
 
     /// The name that a column of a plan is shown under.
     fn output_name<'a>(&self, name: &'a str) -> &'a str {

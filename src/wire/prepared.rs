@@ -110,7 +110,7 @@ impl Session {
             Statement::Query(query) => {
                 self.take_snapshot()?;
                 let plan = Arc::new(self.plan(query, &mut prepared.types, declared)?);
-                let columns = encode::columns(plan.logical.schema().as_arrow(), |name| self.plans.output_name(name))?;
+                let columns = self.columns_of_plan(&plan.logical)?;
                 *prepared.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(plan);
                 Some(columns)
             }
@@ -163,7 +163,7 @@ impl Session {
         };
         let declared: Vec<Option<Type>> = prepared.types.iter().cloned().map(Some).collect();
         let plan = Arc::new(self.plan(query, &mut prepared.types.clone(), &declared)?);
-        let columns = encode::columns(plan.logical.schema().as_arrow(), |name| self.plans.output_name(name))?;
+        let columns = self.columns_of_plan(&plan.logical)?;
         let same = |old: &Arc<[Column]>| {
             old.len() == columns.len() && old.iter().zip(columns.iter()).all(|(a, b)| a.pg_type == b.pg_type)
         };
@@ -185,6 +185,12 @@ impl Session {
             Statement::Session(own) => Ok(self.columns_of(own)),
             _ => Ok(None),
         }
+    }
+
+    fn columns_of_plan(&self, plan: &LogicalPlan) -> Result<Arc<[Column]>> {
+        let columns = encode::columns(plan.schema().as_arrow(), |name| self.plans.output_name(name))?;
+        let origins = self.plans.origins(plan);
+        Ok(columns.iter().zip(origins).map(|(column, origin)| Column { origin, ..column.clone() }).collect())
     }
 
     fn basis(&self) -> Basis {
@@ -235,7 +241,7 @@ fn declared_type(declared: &[Option<Type>], index: usize) -> Type {
 pub(super) fn text_columns(names: &[&str]) -> Arc<[Column]> {
     let column = |name: &&str| {
         let field: FieldRef = Arc::new(Field::new(*name, DataType::Utf8, true));
-        Column { name: (*name).to_owned(), field, pg_type: Type::TEXT, format: FieldFormat::Text }
+        Column { name: (*name).to_owned(), field, pg_type: Type::TEXT, format: FieldFormat::Text, origin: None }
     };
     names.iter().map(column).collect()
 }

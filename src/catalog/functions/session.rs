@@ -33,7 +33,8 @@ pub const FUNCTIONS: &[Definition] = &[
     stable("current_setting", 1..=2, "text", current_setting),
     volatile("set_config", 3..=3, "text", |call| {
         let name = call.text(0).unwrap_or_default();
-        Ok(text(Some(call.scope.host.set(&name, &call.text(1).unwrap_or_default())?)))
+        let local = call.boolean(2).unwrap_or(false);
+        Ok(text(Some(call.scope.host.set(&name, &call.text(1).unwrap_or_default(), local)?)))
     }),
     stable("pg_postmaster_start_time", 0..=0, "timestamptz", started),
     stable("pg_conf_load_time", 0..=0, "timestamptz", started),

@@ -8,7 +8,7 @@ use super::{TestSession, error, rows, session};
 
 fn with_memory(memory: &str) -> TestSession {
     let session = session();
-    session.scope_for_tests().host.set("statement_memory", memory).unwrap();
+    session.scope_for_tests().host.set("statement_memory", memory, false).unwrap();
     session.begin_statement(&CancellationToken::new());
     session
 }
@@ -17,7 +17,7 @@ fn with_memory(memory: &str) -> TestSession {
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_runs_ends_when_it_is_to() {
     let session = session();
-    session.scope_for_tests().host.set("statement_memory", "64GB").unwrap();
+    session.scope_for_tests().host.set("statement_memory", "64GB", false).unwrap();
     for sql in [
         "SELECT count(*) FROM generate_series(1, 1000000000000) a(x)",
         "SELECT count(*) FROM generate_series(1, 200000) a(x), generate_series(1, 200000) b(y), generate_series(1, 200000) c(z)",
