@@ -43,7 +43,11 @@ pub fn target(function: &str) -> Option<&'static PgType> {
 
 /// The functions of all such casts.
 pub fn all() -> Vec<ScalarUDF> {
-    types::TYPES.iter().filter(|to| function(to.name).is_some()).map(|to| ScalarUDF::new_from_impl(Input::new(to))).collect()
+    types::TYPES
+        .iter()
+        .filter(|to| function(to.name).is_some())
+        .map(|to| ScalarUDF::new_from_impl(Input::new(to)))
+        .collect()
 }
 
 /// The function of one cast: of a value, and for those with a length, that.

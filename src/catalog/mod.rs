@@ -16,6 +16,7 @@ mod batch;
 pub mod casts;
 mod computed;
 mod connection;
+mod exact;
 mod filter;
 mod functions;
 mod guard;

@@ -8,20 +8,15 @@ use datafusion::catalog::TableProvider;
 use datafusion::catalog::default_table_source::provider_as_source;
 use datafusion::common::TableReference;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode as _};
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::empty::EmptyTable;
 use datafusion::error::Result as DfResult;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::expr::Cast;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, TypePlanner};
 use datafusion::logical_expr::sqlparser::ast::{DataType as SqlType, Statement};
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    AggregateUDF, Expr, ExprSchemable as _, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource,
-    WindowUDF,
+    AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource, WindowUDF,
 };
 use datafusion::optimizer::Analyzer;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
@@ -32,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::analyze::TypeLiterals;
 use super::casts::Arrays;
+use super::exact::exact_types;
 use super::functions::{self, JsonOperators};
 use super::guard::{GuardPlan, Memory};
 use super::origin::Relation;
@@ -160,7 +156,7 @@ impl Session {
             ..ParserOptions::default()
         };
         let plan = SqlToRel::new_with_options(&provider, options).sql_statement_to_plan(statement)?;
-        show_names(exact_text(plan)?)
+        show_names(exact_types(plan)?)
     }
 
     /// Optimizes a plan. Calls of stable functions are computed here, on the present snapshot: see
@@ -353,38 +349,6 @@ fn state_table(connection: &rusqlite::Connection, name: &str) -> rusqlite::Resul
     Ok(id.map(|id| {
         Arc::new(super::table_functions::state_rows(&format!("fragment_id = {id}"))) as Arc<dyn TableProvider>
     }))
-}
-
-/// Casts to text of what has another type to PostgreSQL as a function's calls. Both are text to DataFusion, so that the
-/// cast would be left away, and a client told that it gets jsonb. Names stay as they are: they are what catalogs are
-/// searched by.
-fn exact_text(plan: LogicalPlan) -> DfResult<LogicalPlan> {
-    let mut changed = false;
-    plan.transform_up_with_subqueries(|plan| {
-        let schema = merge_schema(&plan.inputs());
-        let preserver = NamePreserver::new(&plan);
-        let plan = plan.map_expressions(|expr| {
-            let name = preserver.save(&expr);
-            let expr = expr.transform_up(|expr| match expr {
-                Expr::Cast(Cast { expr, field }) if field.data_type() == &DataType::Utf8 => {
-                    let is_other = expr.to_field(&schema).is_ok_and(|(_, from)| {
-                        from.data_type() == &DataType::Utf8
-                            && types::marked(&from).is_some_and(|from| from.name != "name")
-                    });
-                    Ok(match functions::scalar("text_out") {
-                        Some(function) if is_other => Transformed::yes(function.call(vec![*expr])),
-                        _ => Transformed::no(Expr::Cast(Cast { expr, field })),
-                    })
-                }
-                other => Ok(Transformed::no(other)),
-            })?;
-            Ok(expr.update_data(|expr| name.restore(expr)))
-        })?;
-        // Also where only an input has changed: its fields are other ones now.
-        changed |= plan.transformed;
-        if changed { plan.map_data(LogicalPlan::recompute_schema) } else { Ok(plan) }
-    })
-    .map(|plan| plan.data)
 }
 
 /// Columns whose values are oids shown as names, in the last step: inside a query they are oids.

@@ -68,12 +68,7 @@ impl Session {
     }
 
     /// Runs a query that is part of another statement.
-    pub(super) async fn open(
-        &mut self,
-        query: &ast::Statement,
-        text: &str,
-        token: &CancellationToken,
-    ) -> Result<Rows> {
+    pub(super) async fn open(&mut self, query: &ast::Statement, text: &str, token: &CancellationToken) -> Result<Rows> {
         let statement = Statement::Query(Box::new(query.clone()));
         let parsed = Parsed { text: text.to_owned(), statement, params: 0, position: 1 };
         let prepared = self.prepare(parsed, &[])?;

@@ -435,6 +435,11 @@ fn decimal(array: &dyn Array, row: usize) -> Option<String> {
     Some(match array.data_type() {
         DataType::Decimal32(..) => array.as_primitive::<t::Decimal32Type>().value_as_string(row),
         DataType::Decimal64(..) => array.as_primitive::<t::Decimal64Type>().value_as_string(row),
+        // As wide as can be: a numeric of no declared scale, whose values have their own in PostgreSQL.
+        DataType::Decimal128(38, 10) => {
+            let text = array.as_primitive::<t::Decimal128Type>().value_as_string(row);
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        }
         DataType::Decimal128(..) => array.as_primitive::<t::Decimal128Type>().value_as_string(row),
         DataType::Decimal256(..) => array.as_primitive::<t::Decimal256Type>().value_as_string(row),
         DataType::UInt64 => array.as_primitive::<t::UInt64Type>().value(row).to_string(),

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
-use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Expr, ExprSchemable as _, LogicalPlan, Volatility};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::sqlparser::ast::{self, visit_expressions_mut};
 use pgwire::api::Type;
@@ -288,6 +289,11 @@ fn infer(plan: &LogicalPlan, count: usize) -> Result<Vec<Option<FieldRef>>> {
         node.apply_expressions(|expr| {
             expr.apply(|expr| {
                 let (operand, field) = match expr {
+                    // `x = ANY($1)`: an array of what x is.
+                    Expr::ScalarFunction(call) if call.func.name() == "array_has" && call.args.len() == 2 => {
+                        let item = call.args[1].to_field(&merge_schema(&node.inputs())).ok();
+                        (call.args.first(), item.map(|(_, item)| array_of(&item)))
+                    }
                     Expr::Cast(cast) => (Some(&*cast.expr), Some(of(cast.field.data_type().clone()))),
                     Expr::ScalarFunction(call) => (call.args.first(), cast_target(call.func.name())),
                     _ => (None, None),
@@ -303,12 +309,20 @@ fn infer(plan: &LogicalPlan, count: usize) -> Result<Vec<Option<FieldRef>>> {
     Ok((1..=count).map(|number| known.remove(&format!("${number}"))).collect())
 }
 
+/// An array of a field's values, of the type that clients know.
+fn array_of(item: &FieldRef) -> FieldRef {
+    let data_type = DataType::List(Arc::new(Field::new_list_field(item.data_type().clone(), true)));
+    let marked = item.metadata().get(PG_TYPE_KEY).map(|name| (PG_TYPE_KEY.to_owned(), format!("{name}[]")));
+    Arc::new(Field::new("", data_type, true).with_metadata(marked.into_iter().collect()))
+}
+
 /// What the function of a cast takes, if it is one.
 fn cast_target(function: &str) -> Option<FieldRef> {
     let to = casts::target(function)?;
     let takes = match to.name {
         // Without a sign it needs more room.
         "oid" => DataType::Int64,
+        "oid[]" => DataType::List(Arc::new(Field::new_list_field(DataType::Int64, true))),
         // A name, or an oid.
         name if name.starts_with("reg") => DataType::Utf8,
         _ => to.arrow(),

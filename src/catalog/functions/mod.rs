@@ -20,6 +20,7 @@ use super::types::{self, PgType};
 use crate::error::{Error, Result};
 
 mod arrays;
+mod coalesce;
 mod describe;
 mod format;
 mod json;
@@ -28,6 +29,7 @@ mod privileges;
 mod session;
 mod signatures;
 mod sizes;
+mod sleep;
 
 pub use json::JsonOperators;
 pub use names::{REG_TYPES, oid_function, text_function};
@@ -50,6 +52,7 @@ pub fn all() -> Vec<ScalarUDF> {
     .map(|definition| ScalarUDF::new_from_impl(RowFunction::new(definition)))
     .chain(arrays::all())
     .chain(super::casts::all())
+    .chain([coalesce::coalesce(), sleep::pg_sleep()])
     .collect()
 }
 

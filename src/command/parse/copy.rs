@@ -45,7 +45,10 @@ pub(super) fn copy(cursor: &mut Cursor<'_>) -> Result<Session> {
         return Err(unsupported::error("COPY FROM", "Append lines to the source's files: a source only grows."));
     }
     if !cursor.accept(&["STDOUT"]) && !cursor.accept(&["STDIN"]) {
-        return Err(unsupported::error("COPY TO a file or a program of the server", "Use psql's \\copy ... to 'file'."));
+        return Err(unsupported::error(
+            "COPY TO a file or a program of the server",
+            "Use psql's \\copy ... to 'file'.",
+        ));
     }
     cursor.accept(&["WITH"]);
     if cursor.accept_token(&Token::LParen) {

@@ -112,7 +112,8 @@ pub(super) fn discard(cursor: &mut Cursor<'_>) -> Result<Session> {
 
 /// After the word DECLARE.
 pub(super) fn declare(cursor: &mut Cursor<'_>) -> Result<Session> {
-    cursor.form = Some("DECLARE name [BINARY] [INSENSITIVE] [[NO] SCROLL] CURSOR [{WITH | WITHOUT} HOLD] FOR SELECT ...");
+    cursor.form =
+        Some("DECLARE name [BINARY] [INSENSITIVE] [[NO] SCROLL] CURSOR [{WITH | WITHOUT} HOLD] FOR SELECT ...");
     let name = cursor.name()?;
     let (mut scroll, mut binary) = (None, false);
     loop {

@@ -68,7 +68,7 @@ await feature('scram', async () => {
 
 await feature('tls', async () => {
   const client = await connect({ ...PLAIN, host: TLS_HOST, user: 'reader', password: PASSWORD, ssl: { ca: CA } });
-  assert.equal((await client.query('SELECT 1 AS one')).rows[0].one, 1);
+  assert.equal((await client.query('SELECT 1::int4 AS one')).rows[0].one, 1);
   await client.end();
 });
 
@@ -128,9 +128,9 @@ await feature('nulls', async () => {
 
 await feature('batch', async () => {
   // Queries that don't wait for each other.
-  const all = await Promise.all([...Array(50).keys()].map((n) => value('SELECT $1::int4 + 1', [n])));
+  const all = await Promise.all([...Array(50).keys()].map((n) => value('SELECT $1::int4 + 1::int4', [n])));
   assert.deepEqual(all, [...Array(50).keys()].map((n) => n + 1));
-  const results = await db.query("SELECT 1 AS a; SELECT 'two' AS b");
+  const results = await db.query("SELECT 1::int4 AS a; SELECT 'two' AS b");
   assert.deepEqual(results.map((result) => result.rows[0]), [{ a: 1 }, { b: 'two' }]);
 });
 
@@ -155,7 +155,7 @@ await feature('cancel', async () => {
   await other.query('SELECT pg_cancel_backend($1)', [db.processID]);
   assert.equal((await sleeping).code, '57014');
   await other.end();
-  assert.equal(await value('SELECT 1'), 1);
+  assert.equal(await value('SELECT 1::int4'), 1);
 });
 
 await feature('errors', async () => {
@@ -178,7 +178,7 @@ await feature('transactions', async () => {
   await db.query('SAVEPOINT a');
   await failing('SELECT 1 / 0');
   await db.query('ROLLBACK TO SAVEPOINT a');
-  assert.equal(await value('SELECT 2'), 2);
+  assert.equal(await value('SELECT 2::int4'), 2);
   assert.equal((await db.query('COMMIT')).command, 'COMMIT');
 });
 

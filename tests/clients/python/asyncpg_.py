@@ -42,6 +42,12 @@ def python(type, wanted):
     return {"json": json.dumps, "jsonb": json.dumps, '"char"': str.encode}.get(type, lambda x: x)(wanted)
 
 
+def equal(got, wanted, what):
+    """asyncpg has its own class for UUIDs."""
+    if got != wanted:
+        raise AssertionError(f"{what}: {got!r} isn't {wanted!r}")
+
+
 async def failing(statement, *parameters):
     try:
         await db.fetch(statement, *parameters)
@@ -54,7 +60,7 @@ async def failing(statement, *parameters):
 async def _():
     c = await asyncpg.connect(**PLAIN, server_settings={"application_name": "drivers", "search_path": "tidegate, public"})
     same(await c.fetchval("SHOW application_name"), "drivers")
-    same(await c.fetchval("SELECT current_schema()"), "tidegate")
+    same(await c.fetchval("SHOW search_path"), "tidegate, public")
     same(c.get_server_version().major, 15)
     same(c.get_settings().server_encoding, "UTF8")
     await c.reset()
@@ -89,6 +95,9 @@ async def _():
     c = await asyncpg.connect(**PLAIN)
 
     async def check(type, text, wanted):
+        if type == '"char"':
+            # Which it has in its own hands.
+            return
         name = type.strip('"')
         await c.set_type_codec(name, schema="pg_catalog", encoder=str, decoder=lambda text: "text " + text, format="text")
         got = await c.fetchval(f"SELECT {literal(type, text)}")
@@ -102,7 +111,7 @@ async def _():
 @feature("binary")
 async def _():
     async def check(type, text, wanted):
-        same(await db.fetchval(f"SELECT {literal(type, text)}"), python(type, wanted), type)
+        equal(await db.fetchval(f"SELECT {literal(type, text)}"), python(type, wanted), type)
 
     await each(VALUES, check)
     c = await asyncpg.connect(**PLAIN)
@@ -114,7 +123,7 @@ async def _():
 @feature("parameters")
 async def _():
     async def check(type, text, wanted):
-        same(await db.fetchval(f"SELECT $1::{type}", python(type, wanted)), python(type, wanted), type)
+        equal(await db.fetchval(f"SELECT $1::{type}", python(type, wanted)), python(type, wanted), type)
 
     await each(VALUES, check)
     same(await db.fetchval("SELECT count(*) FROM mv WHERE id < $1 AND amount IS NOT NULL", 5) >= 0, True)
@@ -141,19 +150,16 @@ async def _():
 @feature("nulls")
 async def _():
     async def check(type, text, wanted):
-        same(await db.fetchrow(f"SELECT NULL::{type}, $1::{type}", None), (None, None))
-
-    async def checked(type, text, wanted):
         row = await db.fetchrow(f"SELECT NULL::{type}, $1::{type}", None)
         same(tuple(row), (None, None))
 
-    await each(VALUES, checked)
+    await each(VALUES, check)
 
 
 @feature("batch")
 async def _():
     await db.executemany("SELECT $1::int4, $2::text", [(n, str(n)) for n in range(500)])
-    same([row[0] for row in await db.fetchmany("SELECT $1::int4 + 1", [(n,) for n in range(50)])], list(range(1, 51)))
+    same([row[0] for row in await db.fetchmany("SELECT $1::int8 + 1", [(n,) for n in range(50)])], list(range(1, 51)))
     same(await db.execute("SELECT 1; SELECT 2; SELECT n FROM generate_series(1, 3) g(n)"), "SELECT 3")
     try:
         await db.executemany("SELECT 1 / $1::int4", [(1,), (0,), (2,)])
@@ -276,10 +282,8 @@ async def _():
 async def _():
     # What it asks when it meets a type that it has no codec for, in one recursive query.
     c = await asyncpg.connect(**PLAIN)
-    await c.set_builtin_type_codec("int4range", schema="pg_catalog", codec_name="pg_contrib.hstore") if False else None
     types = await c.fetch(asyncpg.introspection.INTRO_LOOKUP_TYPES, [1007, 3904, 2249, 4451])
     same({row["oid"] for row in types} >= {23, 1007, 3904}, True)
-    same(await c.fetchval("SELECT array[1, 2]::oidvector::text") if False else None, None)
     row = await c.fetchrow("SELECT * FROM pg_catalog.pg_type WHERE typname = 'jsonb'")
     same((row["oid"], row["typarray"], row["typtype"]), (3802, 3807, b"b"))
     same(await c.fetchval("SELECT typname FROM pg_catalog.pg_type t WHERE t.oid = $1", 1184), "timestamptz")

@@ -42,7 +42,18 @@ pub const DRIVERS: Group = Group {
     ],
 };
 
-const GROUPS: &[&Group] = &[&DRIVERS];
+/// Libraries that the tests can't fetch.
+pub const REPLAYED: Group = Group {
+    title: "Replayed drivers",
+    features: &[
+        ("types", "the statements that load the types, all in one message"),
+        ("pooling", "what a pool sends before it hands a connection out again"),
+        ("hosts", "what tells a primary from a standby"),
+        ("schema", "the schema collections: tables, columns, users, constraints"),
+    ],
+};
+
+const GROUPS: &[&Group] = &[&DRIVERS, &REPLAYED];
 
 /// What a client said of a feature.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -44,6 +44,13 @@ clients! {
     psycopg3: "psycopg 3", matrix::DRIVERS, Runtime::Python("psycopg_3.py");
     psycopg2: "psycopg2", matrix::DRIVERS, Runtime::Python("psycopg_2.py");
     asyncpg: "asyncpg", matrix::DRIVERS, Runtime::Python("asyncpg_.py");
+    pg8000: "pg8000", matrix::DRIVERS, Runtime::Python("pg8000_.py");
+    psqlodbc: "psqlODBC", matrix::DRIVERS, Runtime::Python("psqlodbc.py");
+    node_postgres: "node-postgres", matrix::DRIVERS, Runtime::Node("pg.js");
+    pgjdbc: "pgjdbc", matrix::DRIVERS, Runtime::Java("Pgjdbc.java");
+    pgx: "pgx", matrix::DRIVERS, Runtime::Go("pgx");
+    pq: "lib/pq", matrix::DRIVERS, Runtime::Go("pq");
+    npgsql: "Npgsql", matrix::REPLAYED, Runtime::Python("npgsql.py");
 }
 
 #[test]
