@@ -4,19 +4,21 @@ use std::ops::ControlFlow;
 
 use datafusion::logical_expr::sqlparser::ast::{
     self, BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, SetExpr, Statement, TableFactor, Value, VisitMut as _,
+    FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, Select, SetExpr, Statement, TableFactor, Value, VisitMut as _,
     VisitorMut,
 };
-use datafusion_pg_catalog::sql::rules::{FixArrayLiteral, SqlStatementRewriteRule as _};
 
 use super::functions::{REG_TYPES, oid_function, text_function};
 
 mod columns;
+mod expressions;
 mod factors;
+mod numbers;
+mod sets;
 mod subqueries;
 
 use columns::{hide, name_columns, table_oids};
-use factors::{check_rescale, is_check_rescale, is_options_to_table, is_set_of_arrays, options_to_table, unnest};
+use factors::{check_rescale, is_check_rescale, is_options_to_table, options_to_table};
 use subqueries::{array_of, one_row};
 
 /// Columns of a materialized view that only those who name them see, with their types.
@@ -38,8 +40,6 @@ type HasHidden<'a> = &'a dyn Fn(Option<&str>, &str) -> bool;
 
 /// Rewrites a statement. True: it names a hidden column, so materialized views have to have them.
 pub fn statement(statement: &mut Statement, has_hidden: HasHidden<'_>) -> bool {
-    let taken = std::mem::replace(statement, Statement::Commit { chain: false, end: false, modifier: None });
-    *statement = FixArrayLiteral.rewrite(taken);
     let mut names = Names { found: false };
     let _ = statement.visit(&mut names);
     let mut rewriter = Rewriter { has_hidden: names.found.then_some(has_hidden) };
@@ -78,6 +78,9 @@ impl VisitorMut for Rewriter<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if query.limit_clause.is_none() {
+            query.limit_clause = subqueries::fetched(&mut query.fetch);
+        }
         self.set_expr(&mut query.body);
         ControlFlow::Continue(())
     }
@@ -86,8 +89,12 @@ impl VisitorMut for Rewriter<'_> {
         match factor {
             TableFactor::Table { name, args: Some(_), .. } if is_check_rescale(name) => check_rescale(factor),
             TableFactor::Table { name, args: Some(_), .. } if is_options_to_table(name) => options_to_table(factor),
-            TableFactor::Table { name, args: Some(_), .. } if is_set_of_arrays(name) => unnest(factor),
-            TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. } => unqualify(name),
+            TableFactor::Table { args: Some(_), .. } | TableFactor::Function { .. } => {
+                sets::in_from(factor);
+                if let TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. } = factor {
+                    unqualify(name);
+                }
+            }
             _ => {}
         }
         ControlFlow::Continue(())
@@ -97,6 +104,17 @@ impl VisitorMut for Rewriter<'_> {
         if let Some(new) = replacement(expr) {
             *expr = new;
         }
+        numbers::small(expr);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        numbers::positions(select);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        numbers::limits(query);
         ControlFlow::Continue(())
     }
 }
@@ -110,6 +128,7 @@ impl Rewriter<'_> {
                 }
                 table_oids(select);
                 name_columns(select);
+                sets::in_projection(select);
             }
             SetExpr::SetOperation { left, right, .. } => {
                 self.set_expr(left);
@@ -121,6 +140,9 @@ impl Rewriter<'_> {
 }
 
 fn replacement(expr: &mut Expr) -> Option<Expr> {
+    if let Some(new) = expressions::replacement(expr) {
+        return Some(new);
+    }
     match expr {
         Expr::Identifier(ident) if ident.quote_style.is_none() => special_register(&ident.value),
         Expr::Function(function) => {
@@ -133,10 +155,10 @@ fn replacement(expr: &mut Expr) -> Option<Expr> {
             if matches!(function.args, FunctionArguments::None) {
                 function.args = FunctionArguments::List(arguments(Vec::new()));
             }
-            None
+            expressions::function(function)
         }
         // There is one collation, that of bytes.
-        Expr::Collate { expr, .. } => Some(std::mem::replace(expr, Expr::Value(Value::Null.into()))),
+        Expr::Collate { expr, .. } => Some(take(expr)),
         Expr::BinaryOp { op, .. } => {
             if let BinaryOperator::PGCustomBinaryOperator(parts) = op
                 && let Some(plain) = parts.last().and_then(|name| operator(name))
@@ -250,7 +272,7 @@ fn type_name(data_type: &DataType) -> Option<String> {
         DataType::Custom(name, modifiers) if modifiers.is_empty() => {
             name.0.last().and_then(|part| part.as_ident()).map(|ident| ident.value.to_lowercase())
         }
-        DataType::Text | DataType::Varchar(None) => Some("text".into()),
+        DataType::Text => Some("text".into()),
         DataType::JSONB => Some("jsonb".into()),
         DataType::JSON => Some("json".into()),
         _ => None,
@@ -259,17 +281,27 @@ fn type_name(data_type: &DataType) -> Option<String> {
 
 /// Casts between names and oids. DataFusion has no types for these, so that they become functions.
 fn cast(operand: &mut Expr, data_type: &DataType) -> Option<Expr> {
+    if let Some(sized) = expressions::sized_cast(operand, data_type) {
+        return Some(sized);
+    }
     let to = type_name(data_type)?;
-    let take = |operand: &mut Expr| std::mem::replace(operand, Expr::Value(Value::Null.into()));
-    if REG_TYPES.contains(&to.as_str()) || matches!(to.as_str(), "oid" | "jsonb") {
+    if REG_TYPES.contains(&to.as_str()) || NAMED_TYPES.contains(&to.as_str()) {
         return Some(call(&oid_function(&to), vec![take(operand)]));
     }
-    if !matches!(to.as_str(), "text" | "varchar" | "name") {
+    if to != "text" {
         return None;
     }
     let Expr::Function(function) = operand else { return None };
     let from = REG_TYPES.iter().find(|from| is_named(&function.name, &oid_function(from)))?;
     Some(call(&text_function(from), vec![take(operand)]))
+}
+
+/// Types that DataFusion doesn't tell from others.
+const NAMED_TYPES: [&str; 9] = ["oid", "json", "jsonb", "uuid", "name", "inet", "xid", "bpchar", "char"];
+
+/// Takes an expression out of its place.
+fn take(expr: &mut Expr) -> Expr {
+    std::mem::replace(expr, Expr::Value(Value::Null.into()))
 }
 
 fn fold(ident: &Ident) -> String {

@@ -24,25 +24,16 @@ pub fn text_function(reg_type: &str) -> String {
 pub const FUNCTIONS: &[Definition] = &[
     stable("regclass_in", 1..=1, "regclass", |call| strict(call, relation_by_name, undefined_relation)),
     stable("regtype_in", 1..=1, "regtype", |call| strict(call, type_by_name, |name| undefined("type", name))),
-    stable("regproc_in", 1..=1, "oid", |call| strict(call, function_by_name, |name| undefined("function", name))),
+    stable("regproc_in", 1..=1, "regproc", |call| strict(call, function_by_name, |name| undefined("function", name))),
     stable("regprocedure_in", 1..=1, "oid", |call| strict(call, function_by_name, |name| undefined("function", name))),
     stable("regnamespace_in", 1..=1, "regnamespace", |call| {
         strict(call, schema_by_name, |name| undefined("schema", name))
     }),
     stable("regrole_in", 1..=1, "regrole", |call| strict(call, role_by_name, |name| undefined("role", name))),
     stable("oid_in", 1..=1, "oid", |call| strict(call, |_, name| Err(invalid_oid(name)), undefined_relation)),
-    stable("jsonb_in", 1..=1, "jsonb", |call| {
-        let Some(json) = call.text(0) else { return Ok(text(None::<String>)) };
-        match serde_json::from_str::<serde_json::Value>(&json) {
-            Ok(value) => Ok(text(Some(value.to_string()))),
-            Err(error) => Err(invalid("22P02", format!("invalid input syntax for type json: {error}"))),
-        }
-    }),
-    // What `jsonb_column::text` is: see `Session::plan`.
-    stable("jsonb_out", 1..=1, "text", |call| Ok(text(call.text(0)))),
     stable("to_regclass", 1..=1, "regclass", |call| lenient(call, relation_by_name)),
     stable("to_regtype", 1..=1, "regtype", |call| lenient(call, type_by_name)),
-    stable("to_regproc", 1..=1, "oid", |call| lenient(call, function_by_name)),
+    stable("to_regproc", 1..=1, "regproc", |call| lenient(call, function_by_name)),
     stable("to_regnamespace", 1..=1, "regnamespace", |call| lenient(call, schema_by_name)),
     stable("to_regrole", 1..=1, "regrole", |call| lenient(call, role_by_name)),
     stable("regclass_out", 1..=1, "text", |call| {

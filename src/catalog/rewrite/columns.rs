@@ -3,8 +3,9 @@
 use std::ops::ControlFlow;
 
 use datafusion::logical_expr::sqlparser::ast::{
-    AccessExpr, DataType, ExcludeSelectItem, Expr, Ident, ObjectName, ObjectNamePart, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, Value, VisitMut as _, VisitorMut, WildcardAdditionalOptions,
+    AccessExpr, ArrayElemTypeDef, BinaryOperator, DataType, ExcludeSelectItem, Expr, Ident, ObjectName, ObjectNamePart, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TimezoneInfo, TrimWhereField, Value, VisitMut as _, VisitorMut,
+    WildcardAdditionalOptions,
 };
 
 use super::super::functions::oid_function;
@@ -176,7 +177,14 @@ fn column_name(expr: &Expr) -> Option<String> {
         Expr::Exists { .. } => Some("exists".into()),
         Expr::Array(_) => Some("array".into()),
         Expr::Extract { .. } => Some("extract".into()),
+        Expr::AtTimeZone { .. } => Some("timezone".into()),
+        Expr::Interval(_) => Some("interval".into()),
+        Expr::TypedString(typed) => Some(cast_name(&typed.data_type)),
+        Expr::Tuple(_) => Some("row".into()),
+        Expr::BinaryOp { op: BinaryOperator::Overlaps, .. } => Some("overlaps".into()),
         Expr::Substring { .. } => Some("substring".into()),
+        Expr::Trim { trim_where: Some(TrimWhereField::Leading), .. } => Some("ltrim".into()),
+        Expr::Trim { trim_where: Some(TrimWhereField::Trailing), .. } => Some("rtrim".into()),
         Expr::Trim { .. } => Some("btrim".into()),
         Expr::Position { .. } => Some("position".into()),
         Expr::Ceil { .. } => Some("ceil".into()),
@@ -204,6 +212,18 @@ fn cast_name(data_type: &DataType) -> String {
         DataType::Real | DataType::Float4 => "float4".into(),
         DataType::DoublePrecision | DataType::Float8 => "float8".into(),
         DataType::Varchar(_) | DataType::CharacterVarying(_) => "varchar".into(),
+        DataType::Char(_) | DataType::Character(_) => "bpchar".into(),
+        DataType::Numeric(_) | DataType::Decimal(_) | DataType::Dec(_) => "numeric".into(),
+        DataType::Timestamp(_, TimezoneInfo::Tz | TimezoneInfo::WithTimeZone) => "timestamptz".into(),
+        DataType::Timestamp(..) => "timestamp".into(),
+        DataType::Time(_, TimezoneInfo::Tz | TimezoneInfo::WithTimeZone) => "timetz".into(),
+        DataType::Time(..) => "time".into(),
+        DataType::Interval { .. } => "interval".into(),
+        DataType::Float(_) => "float8".into(),
+        // An array is named like its items.
+        DataType::Array(ArrayElemTypeDef::SquareBracket(item, _) | ArrayElemTypeDef::AngleBracket(item)) => {
+            cast_name(item)
+        }
         other => type_name(other).unwrap_or_else(|| other.to_string().to_lowercase()),
     }
 }
