@@ -61,6 +61,26 @@ pub enum Error {
         /// The call, `name(types)`.
         call: String,
     },
+    /// No operator for those operands.
+    #[error("operator does not exist: {call}")]
+    UndefinedOperator {
+        /// `type operator type`.
+        call: String,
+    },
+    /// No cast from one type to the other.
+    #[error("cannot cast type {from} to {to}")]
+    CannotCast {
+        /// The operand's type.
+        from: String,
+        /// The type that it can't have.
+        to: String,
+    },
+    /// A text that isn't JSON.
+    #[error("invalid input syntax for type json")]
+    Json {
+        /// Where, and what stands there.
+        detail: String,
+    },
     /// No type of that name.
     #[error("type \"{name}\" does not exist")]
     UndefinedType {
@@ -407,7 +427,9 @@ impl Error {
             Self::FeatureNotSupported { .. } | Self::UnsupportedView { .. } => "0A000",
             Self::UndefinedRelation { .. } => "42P01",
             Self::UndefinedColumn { .. } => "42703",
-            Self::UndefinedFunction { .. } => "42883",
+            Self::UndefinedFunction { .. } | Self::UndefinedOperator { .. } => "42883",
+            Self::CannotCast { .. } => "42846",
+            Self::Json { .. } => "22P02",
             Self::DuplicateRelation { .. } => "42P07",
             Self::WrongObjectType { .. } => "42809",
             Self::InvalidValue { .. } | Self::BackfillOrder { .. } | Self::NoPassword { .. } => "22023",
@@ -455,7 +477,8 @@ impl Error {
             Self::NoSuchRescale { state, .. } => state.clone(),
             Self::Server { detail, .. } => detail.clone(),
             Self::BarrierTimeout { limit, waiting_for, .. } => Some(format!("The limit is {limit}. {waiting_for}")),
-            Self::SourceUnreachable { detail, .. }
+            Self::Json { detail }
+            | Self::SourceUnreachable { detail, .. }
             | Self::Recovering { detail }
             | Self::InvalidQuery { detail, .. }
             | Self::Query { detail, .. }
@@ -497,6 +520,10 @@ impl Error {
             }
             Self::UndefinedFunction { .. } => Some(
                 "No function matches the given name and argument types. You might need to add explicit type casts."
+                    .into(),
+            ),
+            Self::UndefinedOperator { .. } => Some(
+                "No operator matches the given name and argument types. You might need to add explicit type casts."
                     .into(),
             ),
             Self::DependentObjects { .. } => Some("Use DROP ... CASCADE to drop the dependent objects too.".into()),

@@ -1,13 +1,12 @@
-//! Casts to types that Arrow doesn't have, and to arrays: `'...'::uuid`, `$1::jsonb[]`.
+//! Casts to arrays of types that Arrow doesn't have, `$1::uuid[]`, and which type a cast's function gives.
 //!
-//! PostgreSQL: a cast gives a value of exactly that type, and reads text as the type's input function does. DataFusion:
-//! all of these are text to it, so that it would leave the cast away; bytes and arrays it reads otherwise. Such a cast
-//! becomes the call of a function, named like PostgreSQL's (`uuid_in`), which gives a column marked with its exact type
+//! PostgreSQL: a cast gives a value of exactly that type. DataFusion: these are text to it. So such a cast is a call of a
+//! function, named like PostgreSQL's input function (`uuid_in`), which gives a value marked with its exact type
 //! ([`types::TYPE_KEY`]). Blocked by: DataFusion's casts don't keep such a mark up to the end. Remove when: they do.
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array as _, ArrayRef, new_empty_array};
+use datafusion::arrow::array::{Array as _, new_empty_array};
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result as DfResult;
@@ -15,58 +14,84 @@ use datafusion::functions_nested::make_array::make_array;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable as _, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    TypeSignature, Volatility,
+    Volatility,
 };
 
-use super::functions::{REG_TYPES, invalid};
-use super::input;
+use super::cast::from_text;
+use super::functions::{self, Call};
+use super::scope::Scope;
 use super::types::{self, PgType};
-
-/// Types whose values are text to Arrow, and bytea.
-const EXACT: &[&str] = &["bpchar", "bytea", "char", "json", "jsonb", "name", "oid", "uuid", "varchar", "xid"];
 
 /// What the name of a cast's function ends with.
 const SUFFIX: &str = "_in";
 
-/// The function that casts to this type, if it is one of those whose casts are functions; [`REG_TYPES`] have their own.
-pub fn function(name: &str) -> Option<String> {
-    (EXACT.contains(&name) || name.ends_with("[]")).then_some(())?;
-    types::by_name(name).map(|to| format!("{}{SUFFIX}", to.name))
+/// The function that casts to an array of that name, if its items have a function of their own.
+pub fn array_function(array: &str) -> Option<String> {
+    let to = types::by_name(array)?;
+    item_function(to)?;
+    Some(format!("{}{SUFFIX}", to.name))
 }
 
-/// The type that a function casts to, if it is such a function.
+fn item_function(array: &PgType) -> Option<&'static functions::Definition> {
+    functions::find(&format!("{}{SUFFIX}", array.name.strip_suffix("[]")?))
+}
+
+/// The type that a cast's function gives, if it is one.
 pub fn target(function: &str) -> Option<&'static PgType> {
-    let name = function.strip_suffix(SUFFIX)?;
-    (EXACT.contains(&name) || REG_TYPES.contains(&name) || name.ends_with("[]")).then_some(())?;
-    types::by_name(name)
+    // With a length, these two have another name.
+    let name = function.strip_suffix(SUFFIX).or_else(|| function.strip_suffix("_n"))?;
+    let to = types::by_name(name)?;
+    (functions::find(function).is_some() || item_function(to).is_some()).then_some(to)
 }
 
-/// The functions of all such casts.
+/// The functions that cast to arrays.
 pub fn all() -> Vec<ScalarUDF> {
-    types::TYPES
-        .iter()
-        .filter(|to| function(to.name).is_some())
-        .map(|to| ScalarUDF::new_from_impl(Input::new(to)))
-        .collect()
+    let arrays = types::TYPES.iter().filter(|to| item_function(to).is_some());
+    arrays.map(|to| ScalarUDF::new_from_impl(ArrayInput::new(to))).collect()
 }
 
-/// The function of one cast: of a value, and for those with a length, that.
+/// The function of a cast to an array.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Input {
+struct ArrayInput {
     name: String,
     to: &'static PgType,
     signature: Signature,
 }
 
-impl Input {
+impl ArrayInput {
     fn new(to: &'static PgType) -> Self {
-        let arities = vec![TypeSignature::Any(1), TypeSignature::Any(2)];
-        let signature = Signature::one_of(arities, Volatility::Immutable);
+        let signature = Signature::any(1, Volatility::Immutable);
         Self { name: format!("{}{SUFFIX}", to.name), to, signature }
+    }
+
+    /// An array, or the text form of one, as an array of this type.
+    fn convert(&self, value: ScalarValue, from: &FieldRef, scope: &Scope) -> DfResult<ScalarValue> {
+        let arrow = self.to.arrow();
+        let (DataType::List(item), Some(function)) = (&arrow, item_function(self.to)) else { return Ok(value) };
+        if value.is_null() {
+            return ScalarValue::try_from(&arrow);
+        }
+        let (list, field) = match value {
+            list @ ScalarValue::List(_) => (list, Arc::clone(from)),
+            text => {
+                let texts = DataType::new_list(DataType::Utf8, true);
+                (from_text(text.try_as_str().flatten().unwrap_or_default(), &texts, scope)?, Arc::clone(from))
+            }
+        };
+        let list = [list];
+        let items = Call { scope, args: &list, fields: &[field] }.items(0).unwrap_or_default();
+        let item_field = [Arc::clone(item)];
+        let items = items.into_iter().map(|item| {
+            let item = [item];
+            let fields = if item[0].data_type() == *item_field[0].data_type() { &item_field[..] } else { &[] };
+            (function.body)(&Call { scope, args: &item, fields })
+        });
+        let items = items.collect::<Result<Vec<_>, _>>()?;
+        Ok(ScalarValue::List(ScalarValue::new_list_nullable(&items, item.data_type())))
     }
 }
 
-impl ScalarUDFImpl for Input {
+impl ScalarUDFImpl for ArrayInput {
     fn name(&self) -> &str {
         &self.name
     }
@@ -84,64 +109,16 @@ impl ScalarUDFImpl for Input {
     }
 
     fn invoke_with_args(&self, call: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
-        let length = match call.args.get(1) {
-            Some(ColumnarValue::Scalar(ScalarValue::Int64(length))) => length.and_then(|n| usize::try_from(n).ok()),
-            _ => None,
-        };
-        let array = match &call.args[0] {
-            ColumnarValue::Scalar(value) => {
-                return Ok(ColumnarValue::Scalar(convert(self.to, value.clone(), length)?));
-            }
-            ColumnarValue::Array(array) if array.is_empty() => new_empty_array(&self.to.arrow()),
+        let scope = Scope::of(&call.config_options)?;
+        let convert = |value| self.convert(value, &call.arg_fields[0], &scope);
+        Ok(match &call.args[0] {
+            ColumnarValue::Scalar(value) => ColumnarValue::Scalar(convert(value.clone())?),
+            ColumnarValue::Array(array) if array.is_empty() => ColumnarValue::Array(new_empty_array(&self.to.arrow())),
             ColumnarValue::Array(array) => {
-                let row = |row| convert(self.to, ScalarValue::try_from_array(array, row)?, length);
-                let rows: ArrayRef =
-                    ScalarValue::iter_to_array((0..array.len()).map(row).collect::<DfResult<Vec<_>>>()?)?;
-                rows
+                let rows = (0..array.len()).map(|row| convert(ScalarValue::try_from_array(array, row)?));
+                ColumnarValue::Array(ScalarValue::iter_to_array(rows.collect::<DfResult<Vec<_>>>()?)?)
             }
-        };
-        Ok(ColumnarValue::Array(array))
-    }
-}
-
-/// A value as one of the type.
-fn convert(to: &'static PgType, value: ScalarValue, length: Option<usize>) -> DfResult<ScalarValue> {
-    let arrow = to.arrow();
-    if value.is_null() {
-        return ScalarValue::try_from(&arrow);
-    }
-    if let (Some(item), DataType::List(field)) = (to.name.strip_suffix("[]").and_then(types::by_name), &arrow) {
-        let items: Vec<ScalarValue> = match &value {
-            ScalarValue::List(list) => {
-                let values = list.value(0);
-                let item_at = |row| ScalarValue::try_from_array(&values, row);
-                (0..values.len()).map(item_at).collect::<DfResult<_>>()?
-            }
-            _ => input::array(&as_text(&value)?)?.into_iter().map(ScalarValue::Utf8).collect(),
-        };
-        let items = items.into_iter().map(|value| convert(item, value, None)).collect::<DfResult<Vec<_>>>()?;
-        return Ok(ScalarValue::List(ScalarValue::new_list_nullable(&items, field.data_type())));
-    }
-    match (to.name, value) {
-        ("bytea", value @ (ScalarValue::Binary(_) | ScalarValue::LargeBinary(_) | ScalarValue::BinaryView(_))) => {
-            value.cast_to(&arrow)
-        }
-        ("oid", value) => Ok(input::oid(&as_text(&value)?)?),
-        (name, value) if EXACT.contains(&name) => Ok(input::exact(name, &as_text(&value)?, length)?),
-        (_, value) if value.data_type() == arrow => Ok(value),
-        (_, ScalarValue::Utf8(Some(text))) => {
-            let trimmed = if arrow == DataType::Utf8 { text.clone() } else { text.trim().to_owned() };
-            let wrong = |_| invalid("22P02", format!("invalid input syntax for type {}: \"{text}\"", to.sql));
-            Ok(ScalarValue::Utf8(Some(trimmed)).cast_to(&arrow).map_err(wrong)?)
-        }
-        (_, value) => value.cast_to(&arrow),
-    }
-}
-
-fn as_text(value: &ScalarValue) -> DfResult<String> {
-    match value.cast_to(&DataType::Utf8)? {
-        ScalarValue::Utf8(Some(text)) => Ok(text),
-        _ => Ok(String::new()),
+        })
     }
 }
 
@@ -160,8 +137,8 @@ impl ExprPlanner for Arrays {
         });
         let array = make_array(items.collect::<DfResult<_>>()?);
         let marked = types::marked(first).and_then(|item| types::by_name(&format!("{}[]", item.name)));
-        Ok(PlannerResult::Planned(match marked {
-            Some(to) => ScalarUDF::new_from_impl(Input::new(to)).call(vec![array]),
+        Ok(PlannerResult::Planned(match marked.filter(|to| item_function(to).is_some()) {
+            Some(to) => ScalarUDF::new_from_impl(ArrayInput::new(to)).call(vec![array]),
             None => array,
         }))
     }

@@ -1,33 +1,32 @@
-//! The exact type of what a query gives, where DataFusion forgets it: [`types::TYPE_KEY`] marks a column, and the value
-//! of an expression over it is to be marked too.
-//!
-//! PostgreSQL: `CASE WHEN x THEN oid END`, `coalesce(oid, 0)`, `min(oid)` and `array_agg(oid)` are oids. DataFusion: they
-//! are of the type of Arrow that holds them. Blocked by: it gives no way to say it for CASE, nor for functions of its own.
-//! Remove when: it has one.
+//! PostgreSQL's exact types on a plan that DataFusion has made: what `sum` and `avg` give, what a cast of json gives, and
+//! what goes out to the client.
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::{Transformed, TreeNode as _};
-use datafusion::common::{Column, DFSchema};
+use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result as DfResult;
-use datafusion::logical_expr::expr::{Case, Cast};
+use datafusion::logical_expr::expr::{Cast, WindowFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{
-    ColumnarValue, Expr, ExprSchemable as _, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::{Expr, ExprSchemable as _, LogicalPlan, LogicalPlanBuilder, WindowFunctionDefinition};
 
-use super::functions;
-use super::types::{self, PgType};
+use super::{cast, functions, types};
 
-/// Marks what the plan gives.
-pub fn exact_types(plan: LogicalPlan) -> DfResult<LogicalPlan> {
+/// Gives the plan's expressions their exact types.
+pub fn exact(plan: LogicalPlan) -> DfResult<LogicalPlan> {
     let mut changed = false;
     plan.transform_up_with_subqueries(|plan| {
-        let plan = as_text(plan)?;
-        let plan = if plan.transformed { Transformed::yes(marked(plan.data)?.data) } else { marked(plan.data)? };
+        let schema = merge_schema(&plan.inputs());
+        let preserver = NamePreserver::new(&plan);
+        // In a condition a cast may be left to SQLite.
+        let is_shown = !matches!(plan, LogicalPlan::Filter(_) | LogicalPlan::Join(_));
+        let plan = plan.map_expressions(|expr| {
+            let name = preserver.save(&expr);
+            let expr = expr.transform_up(|expr| exact_expression(expr, &schema, is_shown))?;
+            Ok(expr.update_data(|expr| name.restore(expr)))
+        })?;
         // Also where only an input has changed: its fields are other ones now.
         changed |= plan.transformed;
         if changed { plan.map_data(LogicalPlan::recompute_schema) } else { Ok(plan) }
@@ -35,118 +34,102 @@ pub fn exact_types(plan: LogicalPlan) -> DfResult<LogicalPlan> {
     .map(|plan| plan.data)
 }
 
-/// Casts to text of what has another type to PostgreSQL as a function's calls. Both are text to DataFusion, so that the
-/// cast would be left away, and a client told that it gets jsonb. Names stay as they are: they are what catalogs are
-/// searched by.
-fn as_text(plan: LogicalPlan) -> DfResult<Transformed<LogicalPlan>> {
-    let schema = merge_schema(&plan.inputs());
-    let preserver = NamePreserver::new(&plan);
-    plan.map_expressions(|expr| {
-        let name = preserver.save(&expr);
-        let expr = expr.transform_up(|expr| match expr {
-            Expr::Cast(Cast { expr, field }) if field.data_type() == &DataType::Utf8 => {
-                let is_other = expr.to_field(&schema).is_ok_and(|(_, from)| {
-                    from.data_type() == &DataType::Utf8 && types::marked(&from).is_some_and(|from| from.name != "name")
-                });
-                Ok(match functions::scalar("text_out") {
-                    Some(function) if is_other => Transformed::yes(function.call(vec![*expr])),
-                    _ => Transformed::no(Expr::Cast(Cast { expr, field })),
-                })
-            }
-            other => Ok(Transformed::no(other)),
-        })?;
-        Ok(expr.update_data(|expr| name.restore(expr)))
-    })
-}
-
-/// The plan with marks in the columns of a projection.
-fn marked(plan: LogicalPlan) -> DfResult<Transformed<LogicalPlan>> {
-    let LogicalPlan::Projection(projection) = &plan else { return Ok(Transformed::no(plan)) };
-    let input = Arc::clone(&projection.input);
-    let preserver = NamePreserver::new(&plan);
-    plan.map_expressions(|expr| {
-        let name = preserver.save(&expr);
-        let Ok((_, field)) = expr.to_field(input.schema().as_ref()) else { return Ok(Transformed::no(expr)) };
-        if types::marked(&field).is_some() {
-            return Ok(Transformed::no(expr));
-        }
-        match exact(&expr, &input).filter(|exact| exact.arrow().equals_datatype(field.data_type())) {
-            Some(exact) => Ok(Transformed::yes(name.restore(Mark::of(exact).call(vec![expr.unalias()])))),
-            None => Ok(Transformed::no(expr)),
-        }
-    })
-}
-
-/// The exact type of an expression's values, where that is another than its own field says.
-fn exact(expr: &Expr, input: &LogicalPlan) -> Option<&'static PgType> {
-    let of = |expr: &Expr, schema: &DFSchema| expr.to_field(schema).ok().and_then(|(_, field)| types::marked(&field));
-    let here = |expr: &Expr| of(expr, input.schema()).or_else(|| exact(expr, input));
+fn exact_expression(expr: Expr, schema: &DFSchema, is_shown: bool) -> DfResult<Transformed<Expr>> {
     match expr {
-        Expr::Alias(alias) => exact(&alias.expr, input),
-        Expr::Case(Case { when_then_expr, else_expr, .. }) => {
-            let mut values = when_then_expr.iter().map(|(_, then)| then.as_ref()).chain(else_expr.as_deref());
-            values.find_map(here)
+        Expr::Cast(Cast { expr, field }) => exact_cast(*expr, field, schema, is_shown),
+        Expr::AggregateFunction(mut call) => {
+            let changed = widen(call.func.name(), &mut call.params.args, schema);
+            Ok(Transformed::new_transformed(Expr::AggregateFunction(call), changed))
         }
-        Expr::ScalarFunction(call) if matches!(call.func.name(), "coalesce" | "nullif" | "greatest" | "least") => {
-            call.args.iter().find_map(here)
+        Expr::WindowFunction(mut call) => {
+            let WindowFunction { fun, params } = call.as_mut();
+            let changed = match fun {
+                WindowFunctionDefinition::AggregateUDF(function) => widen(function.name(), &mut params.args, schema),
+                WindowFunctionDefinition::WindowUDF(_) => false,
+            };
+            Ok(Transformed::new_transformed(Expr::WindowFunction(call), changed))
         }
-        Expr::Column(column) => aggregated(column, input),
-        _ => None,
+        other => Ok(Transformed::no(other)),
     }
 }
 
-/// The exact type of an aggregate function's values, from that of its argument.
-fn aggregated(column: &Column, input: &LogicalPlan) -> Option<&'static PgType> {
-    match input {
-        LogicalPlan::Filter(filter) => aggregated(column, &filter.input),
-        LogicalPlan::Sort(sort) => aggregated(column, &sort.input),
-        LogicalPlan::Aggregate(aggregate) => {
-            let at = aggregate.schema.maybe_index_of_column(column)?.checked_sub(aggregate.group_expr.len())?;
-            let Expr::AggregateFunction(call) = aggregate.aggr_expr.get(at)?.clone().unalias() else { return None };
-            let (_, field) = call.params.args.first()?.to_field(aggregate.input.schema().as_ref()).ok()?;
-            let argument = types::marked(&field)?;
-            match call.func.name() {
-                "min" | "max" => Some(argument),
-                "array_agg" => types::by_name(&format!("{}[]", argument.name)),
-                _ => None,
+/// `sum` of bigint and `avg` of whole and exact numbers are exact.
+fn widen(function: &str, args: &mut [Expr], schema: &DFSchema) -> bool {
+    let [arg] = args else { return false };
+    let Ok(data_type) = arg.get_type(schema) else { return false };
+    let exact = match (function, &data_type) {
+        ("sum", DataType::Int64) => DataType::Decimal128(28, 0),
+        ("avg", whole) if whole.is_integer() => DataType::Decimal128(34, 12),
+        // An average has four digits more.
+        ("avg", DataType::Decimal128(_, scale)) if *scale < 12 => DataType::Decimal128(34, 12),
+        _ => return false,
+    };
+    let inner = std::mem::replace(arg, Expr::Literal(ScalarValue::Null, None));
+    *arg = Expr::Cast(Cast::new(Box::new(inner), exact));
+    true
+}
+
+/// A cast of a value whose exact type Arrow doesn't know. DataFusion would leave it away, or carry the exact type over.
+fn exact_cast(expr: Expr, field: FieldRef, schema: &DFSchema, is_shown: bool) -> DfResult<Transformed<Expr>> {
+    let unchanged = |expr: Expr, field: FieldRef| Transformed::no(Expr::Cast(Cast { expr: Box::new(expr), field }));
+    let Ok((_, from)) = expr.to_field(schema) else { return Ok(unchanged(expr, field)) };
+    let Some(marked) = types::marked(&from) else { return Ok(unchanged(expr, field)) };
+    let target = field.data_type().clone();
+    let is_json = matches!(marked.name, "json" | "jsonb");
+    if is_json && target == DataType::Utf8 {
+        return Ok(called("jsonb_out", vec![expr.clone()]).unwrap_or_else(|| unchanged(expr, field)));
+    }
+    if is_json && (target.is_numeric() || target == DataType::Boolean) {
+        let name = Expr::Literal(ScalarValue::Utf8(Some(types::sql_name(&field).into())), None);
+        return Ok(match called("jsonb_scalar", vec![expr.clone(), name]) {
+            Some(scalar) => Transformed::yes(Expr::Cast(Cast { expr: Box::new(scalar.data), field })),
+            None => unchanged(expr, field),
+        });
+    }
+    if target == DataType::Utf8 && functions::REG_TYPES.contains(&marked.name) {
+        let function = functions::text_function(marked.name);
+        return Ok(called(&function, vec![expr.clone()]).unwrap_or_else(|| unchanged(expr, field)));
+    }
+    if is_shown && !from.data_type().is_list() {
+        return Ok(Transformed::yes(cast::call(expr, from, Arc::new(Field::new("", target, true)))));
+    }
+    Ok(unchanged(expr, field))
+}
+
+fn called(name: &str, args: Vec<Expr>) -> Option<Transformed<Expr>> {
+    functions::find(name).map(|definition| Transformed::yes(definition.call(args)))
+}
+
+/// The last step: oids that are shown as names, and whole numbers without a sign, which PostgreSQL doesn't have.
+pub fn shown(plan: LogicalPlan) -> DfResult<LogicalPlan> {
+    let reg_type = |field: &FieldRef| {
+        let marked = types::marked(field).filter(|_| field.data_type() == &DataType::Int32);
+        marked.map(|pg_type| pg_type.name).filter(|name| functions::REG_TYPES.contains(name))
+    };
+    let signed = |field: &FieldRef| match field.data_type() {
+        DataType::UInt8 | DataType::UInt16 | DataType::Int8 => Some(DataType::Int16),
+        DataType::UInt32 | DataType::UInt64 => Some(DataType::Int64),
+        _ => None,
+    };
+    let needed = |field: &FieldRef| reg_type(field).is_some() || signed(field).is_some();
+    if matches!(plan, LogicalPlan::Explain(_)) || !plan.schema().fields().iter().any(needed) {
+        return Ok(plan);
+    }
+    let columns = plan.schema().columns();
+    let expressions: Vec<Expr> = columns
+        .into_iter()
+        .zip(plan.schema().fields())
+        .map(|(column, field)| {
+            let name = column.name.clone();
+            let column = Expr::Column(column);
+            if let Some(data_type) = signed(field) {
+                return Expr::Cast(Cast::new(Box::new(column), data_type)).alias(name);
             }
-        }
-        _ => None,
-    }
-}
-
-/// Gives its argument as it is, marked as of an exact type.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Mark {
-    exact: &'static PgType,
-    signature: Signature,
-}
-
-impl Mark {
-    fn of(exact: &'static PgType) -> ScalarUDF {
-        ScalarUDF::new_from_impl(Self { exact, signature: Signature::any(1, Volatility::Immutable) })
-    }
-}
-
-impl ScalarUDFImpl for Mark {
-    fn name(&self) -> &'static str {
-        "mark"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, args: &[DataType]) -> DfResult<DataType> {
-        Ok(args[0].clone())
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> DfResult<FieldRef> {
-        let field = args.arg_fields[0].as_ref().clone().with_nullable(true);
-        Ok(Arc::new(field.with_metadata(self.exact.metadata())))
-    }
-
-    fn invoke_with_args(&self, call: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
-        Ok(call.args[0].clone())
-    }
+            match reg_type(field).and_then(|name| functions::find(&functions::text_function(name))) {
+                Some(function) => function.call(vec![column]).alias(name),
+                None => column,
+            }
+        })
+        .collect();
+    LogicalPlanBuilder::from(plan).project(expressions)?.build()
 }

@@ -2,20 +2,24 @@
 
 use std::ops::ControlFlow;
 
-use super::casts;
-use super::functions::{REG_TYPES, oid_function, text_function};
 use datafusion::logical_expr::sqlparser::ast::{
-    self, ArrayElemTypeDef, BinaryOperator, CharacterLength, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, SetExpr, Statement, TableFactor,
-    TimezoneInfo, Value, VisitMut as _, VisitorMut,
+    self, ArrayElemTypeDef, BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, Select, SetExpr, Statement,
+    TableFactor, Value, VisitMut as _, VisitorMut,
 };
 
+use super::casts;
+use super::functions::{REG_TYPES, oid_function, text_function};
+
 mod columns;
+mod expressions;
 mod factors;
+mod numbers;
+mod sets;
 mod subqueries;
 
 use columns::{hide, name_columns, table_oids};
-use factors::{check_rescale, is_check_rescale, is_options_to_table, is_set_of_arrays, options_to_table, unnest};
+use factors::{check_rescale, is_check_rescale, is_options_to_table, options_to_table};
 use subqueries::{array_of, one_row};
 
 /// Columns of a materialized view that only those who name them see, with their types.
@@ -75,6 +79,9 @@ impl VisitorMut for Rewriter<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if query.limit_clause.is_none() {
+            query.limit_clause = subqueries::fetched(&mut query.fetch);
+        }
         self.set_expr(&mut query.body);
         ControlFlow::Continue(())
     }
@@ -83,8 +90,12 @@ impl VisitorMut for Rewriter<'_> {
         match factor {
             TableFactor::Table { name, args: Some(_), .. } if is_check_rescale(name) => check_rescale(factor),
             TableFactor::Table { name, args: Some(_), .. } if is_options_to_table(name) => options_to_table(factor),
-            TableFactor::Table { name, args: Some(_), .. } if is_set_of_arrays(name) => unnest(factor),
-            TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. } => unqualify(name),
+            TableFactor::Table { args: Some(_), .. } | TableFactor::Function { .. } => {
+                sets::in_from(factor);
+                if let TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. } = factor {
+                    unqualify(name);
+                }
+            }
             _ => {}
         }
         ControlFlow::Continue(())
@@ -94,6 +105,17 @@ impl VisitorMut for Rewriter<'_> {
         if let Some(new) = replacement(expr) {
             *expr = new;
         }
+        numbers::small(expr);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        numbers::positions(select);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        numbers::limits(query);
         ControlFlow::Continue(())
     }
 }
@@ -107,6 +129,7 @@ impl Rewriter<'_> {
                 }
                 table_oids(select);
                 name_columns(select);
+                sets::in_projection(select);
             }
             SetExpr::SetOperation { left, right, .. } => {
                 self.set_expr(left);
@@ -118,6 +141,9 @@ impl Rewriter<'_> {
 }
 
 fn replacement(expr: &mut Expr) -> Option<Expr> {
+    if let Some(new) = expressions::replacement(expr) {
+        return Some(new);
+    }
     match expr {
         Expr::Identifier(ident) if ident.quote_style.is_none() => special_register(&ident.value),
         Expr::Function(function) => {
@@ -130,10 +156,10 @@ fn replacement(expr: &mut Expr) -> Option<Expr> {
             if matches!(function.args, FunctionArguments::None) {
                 function.args = FunctionArguments::List(arguments(Vec::new()));
             }
-            None
+            expressions::function(function)
         }
         // There is one collation, that of bytes.
-        Expr::Collate { expr, .. } => Some(std::mem::replace(expr, Expr::Value(Value::Null.into()))),
+        Expr::Collate { expr, .. } => Some(take(expr)),
         Expr::BinaryOp { op, .. } => {
             if let BinaryOperator::PGCustomBinaryOperator(parts) = op
                 && let Some(plain) = parts.last().and_then(|name| operator(name))
@@ -240,72 +266,49 @@ fn operator(name: &str) -> Option<BinaryOperator> {
     })
 }
 
-/// The name of a type as [`super::types::TYPES`] has it, for types that DataFusion doesn't have, and its length.
-fn type_name(data_type: &DataType) -> Option<(String, Option<u64>)> {
-    let length = |length: &Option<CharacterLength>| match length {
-        Some(CharacterLength::IntegerLength { length, .. }) => Some(*length),
-        _ => None,
-    };
-    let name = match data_type {
-        DataType::Regclass => "regclass".into(),
+/// The bare name of a type in lower case, for types that sqlparser doesn't have.
+fn type_name(data_type: &DataType) -> Option<String> {
+    match data_type {
+        DataType::Regclass => Some("regclass".into()),
         DataType::Custom(name, modifiers) if modifiers.is_empty() => {
-            name.0.last().and_then(|part| part.as_ident()).map(|ident| ident.value.to_lowercase())?
+            name.0.last().and_then(|part| part.as_ident()).map(|ident| ident.value.to_lowercase())
         }
-        DataType::Text => "text".into(),
-        DataType::Varchar(n) | DataType::CharacterVarying(n) | DataType::CharVarying(n) => {
-            return Some(("varchar".into(), length(n)));
-        }
-        DataType::Char(n) | DataType::Character(n) => return Some(("bpchar".into(), length(n).or(Some(1)))),
-        DataType::JSONB => "jsonb".into(),
-        DataType::JSON => "json".into(),
-        DataType::Uuid => "uuid".into(),
-        DataType::Bytea => "bytea".into(),
-        DataType::Array(ArrayElemTypeDef::SquareBracket(item, _)) => {
-            let (item, _) = type_name(item).or_else(|| plain_name(item).map(|name| (name.to_owned(), None)))?;
-            // An array of arrays is of the same type.
-            if item.ends_with("[]") { item } else { format!("{item}[]") }
-        }
-        _ => return None,
-    };
-    Some((name, None))
+        DataType::Text => Some("text".into()),
+        DataType::JSONB => Some("jsonb".into()),
+        DataType::JSON => Some("json".into()),
+        DataType::Uuid => Some("uuid".into()),
+        DataType::Varchar(None) | DataType::CharacterVarying(None) => Some("varchar".into()),
+        DataType::Array(ArrayElemTypeDef::SquareBracket(item, _)) => type_name(item).map(|item| format!("{item}[]")),
+        _ => None,
+    }
 }
 
-/// The name of a type that DataFusion has, without modifiers.
-fn plain_name(data_type: &DataType) -> Option<&'static str> {
-    Some(match data_type {
-        DataType::Bool | DataType::Boolean => "bool",
-        DataType::SmallInt(_) | DataType::Int2(_) => "int2",
-        DataType::Int(_) | DataType::Integer(_) | DataType::Int4(_) => "int4",
-        DataType::BigInt(_) | DataType::Int8(_) => "int8",
-        DataType::Real | DataType::Float4 => "float4",
-        DataType::DoublePrecision | DataType::Double(_) | DataType::Float8 => "float8",
-        DataType::Numeric(_) | DataType::Decimal(_) => "numeric",
-        DataType::Date => "date",
-        DataType::Time(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => "time",
-        DataType::Timestamp(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => "timestamp",
-        DataType::Timestamp(..) => "timestamptz",
-        DataType::Interval { .. } => "interval",
-        _ => return None,
-    })
-}
-
-/// Casts between names and oids, and to types that DataFusion doesn't have, become functions.
+/// Casts between names and oids. DataFusion has no types for these, so that they become functions.
 fn cast(operand: &mut Expr, data_type: &DataType) -> Option<Expr> {
-    let (to, length) = type_name(data_type)?;
-    let take = |operand: &mut Expr| std::mem::replace(operand, Expr::Value(Value::Null.into()));
-    if REG_TYPES.contains(&to.as_str()) {
+    if let Some(sized) = expressions::sized_cast(operand, data_type) {
+        return Some(sized);
+    }
+    let to = type_name(data_type)?;
+    if REG_TYPES.contains(&to.as_str()) || NAMED_TYPES.contains(&to.as_str()) {
         return Some(call(&oid_function(&to), vec![take(operand)]));
     }
-    if matches!(to.as_str(), "text" | "varchar" | "name")
-        && let Expr::Function(function) = &*operand
-        && let Some(from) = REG_TYPES.iter().find(|from| is_named(&function.name, &oid_function(from)))
-    {
-        return Some(call(&text_function(from), vec![take(operand)]));
+    if let Some(function) = casts::array_function(&to) {
+        return Some(call(&function, vec![take(operand)]));
     }
-    let function = casts::function(&to)?;
-    let mut args = vec![take(operand)];
-    args.extend(length.map(|length| Expr::Value(Value::Number(length.to_string(), false).into())));
-    Some(call(&function, args))
+    if to != "text" {
+        return None;
+    }
+    let Expr::Function(function) = operand else { return None };
+    let from = REG_TYPES.iter().find(|from| is_named(&function.name, &oid_function(from)))?;
+    Some(call(&text_function(from), vec![take(operand)]))
+}
+
+/// Types that DataFusion doesn't tell from others.
+const NAMED_TYPES: [&str; 9] = ["oid", "json", "jsonb", "uuid", "name", "inet", "xid", "bpchar", "char"];
+
+/// Takes an expression out of its place.
+fn take(expr: &mut Expr) -> Expr {
+    std::mem::replace(expr, Expr::Value(Value::Null.into()))
 }
 
 fn fold(ident: &Ident) -> String {

@@ -14,10 +14,8 @@ use datafusion::error::Result as DfResult;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, TypePlanner};
-use datafusion::logical_expr::sqlparser::ast::{DataType as SqlType, Statement};
-use datafusion::logical_expr::{
-    AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource, WindowUDF,
-};
+use datafusion::logical_expr::sqlparser::ast::{DataType as SqlType, Statement, TimezoneInfo};
+use datafusion::logical_expr::{AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF};
 use datafusion::optimizer::Analyzer;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
@@ -26,9 +24,9 @@ use rusqlite::{OptionalExtension as _, params};
 use tokio_util::sync::CancellationToken;
 
 use super::analyze::TypeLiterals;
+use super::cast::PgCasts;
 use super::casts::Arrays;
-use super::exact::exact_types;
-use super::functions::{self, JsonOperators};
+use super::functions::{self, JsonOperators, Operators, Unknown};
 use super::guard::{GuardPlan, Memory};
 use super::origin::Relation;
 use super::rescale::CheckRescale;
@@ -36,7 +34,7 @@ use super::scope::{Host, Scope, ScopeExtension, Server};
 use super::strict::Strict;
 use super::table::SqliteTable;
 use super::view::VIEWS;
-use super::{DATABASE, SCHEMAS, rewrite, statics, store_error, types};
+use super::{DATABASE, SCHEMAS, exact, marks, rewrite, statics, store_error, types};
 use crate::auth;
 use crate::error::{Error, Result, nearest};
 use crate::limits::parse_bytes;
@@ -66,7 +64,7 @@ impl Catalog {
         let mut config = SessionConfig::new().with_target_partitions(1).with_information_schema(false);
         let options = config.options_mut();
         options.sql_parser.map_string_types_to_utf8view = false;
-        options.sql_parser.parse_float_as_decimal = false;
+        options.sql_parser.parse_float_as_decimal = true;
         options.sql_parser.default_null_ordering = "nulls_max".into();
         options.execution.time_zone = Some(types::UTC.into());
         // A plan may be run again, and a dynamic filter keeps what it learned from the rows of the run before.
@@ -74,10 +72,12 @@ impl Catalog {
         let mut analyzer = Analyzer::new();
         analyzer.rules.insert(0, Arc::new(TypeLiterals));
         // Behind the one that gives operands their types.
+        analyzer.rules.push(Arc::new(PgCasts));
         analyzer.rules.push(Arc::new(Strict));
         let mut state = SessionStateBuilder::new().with_config(config).with_default_features().build();
         let mut planners = state.expr_planners().to_vec();
         planners.insert(0, Arc::new(JsonOperators));
+        planners.insert(1, Arc::new(Operators));
         planners.insert(0, Arc::new(Arrays));
         state = SessionStateBuilder::new_from_existing(state)
             .with_analyzer_rules(analyzer.rules)
@@ -150,13 +150,13 @@ impl Session {
         );
         let provider = Planner { session: self, hidden };
         let options = ParserOptions {
-            parse_float_as_decimal: false,
+            parse_float_as_decimal: true,
             map_string_types_to_utf8view: false,
             default_null_ordering: datafusion::sql::planner::NullOrdering::NullsMax,
             ..ParserOptions::default()
         };
         let plan = SqlToRel::new_with_options(&provider, options).sql_statement_to_plan(statement)?;
-        show_names(exact_types(plan)?)
+        exact::shown(marks::marked(exact::exact(plan)?)?)
     }
 
     /// Optimizes a plan. Calls of stable functions are computed here, on the present snapshot: see
@@ -351,31 +351,6 @@ fn state_table(connection: &rusqlite::Connection, name: &str) -> rusqlite::Resul
     }))
 }
 
-/// Columns whose values are oids shown as names, in the last step: inside a query they are oids.
-fn show_names(plan: LogicalPlan) -> DfResult<LogicalPlan> {
-    let reg_type = |field: &FieldRef| {
-        let marked = types::marked(field).filter(|_| field.data_type() == &DataType::Int32);
-        marked.map(|pg_type| pg_type.name).filter(|name| functions::REG_TYPES.contains(name))
-    };
-    if matches!(plan, LogicalPlan::Explain(_)) || !plan.schema().fields().iter().any(|field| reg_type(field).is_some())
-    {
-        return Ok(plan);
-    }
-    let columns = plan.schema().columns();
-    let expressions: Vec<Expr> = columns
-        .into_iter()
-        .zip(plan.schema().fields())
-        .map(|(column, field)| {
-            let name = column.name.clone();
-            match reg_type(field).and_then(|name| functions::scalar(&functions::text_function(name))) {
-                Some(function) => function.call(vec![Expr::Column(column)]).alias(name),
-                None => Expr::Column(column),
-            }
-        })
-        .collect();
-    LogicalPlanBuilder::from(plan).project(expressions)?.build()
-}
-
 /// What DataFusion's SQL planner asks.
 struct Planner<'a> {
     session: &'a Session,
@@ -442,7 +417,14 @@ impl ContextProvider for Planner<'_> {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        self.session.state.scalar_functions().get(name).cloned()
+        let state = &self.session.state;
+        let known = state.scalar_functions().get(name).cloned();
+        let of_other_kind = || {
+            state.aggregate_functions().contains_key(name)
+                || state.window_functions().contains_key(name)
+                || state.higher_order_functions().contains_key(name)
+        };
+        known.or_else(|| (!of_other_kind()).then(|| Arc::new(ScalarUDF::new_from_impl(Unknown::new(name)))))
     }
 
     fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
@@ -488,6 +470,21 @@ struct PgTypes;
 
 impl TypePlanner for PgTypes {
     fn plan_type_field(&self, sql_type: &SqlType) -> DfResult<Option<FieldRef>> {
+        let plain =
+            |data_type: DataType| Ok(Some(Arc::new(datafusion::arrow::datatypes::Field::new("", data_type, true))));
+        // Microseconds, which reach as far as PostgreSQL's times.
+        let named = match sql_type {
+            SqlType::Timestamp(_, zone) => match zone {
+                TimezoneInfo::WithTimeZone | TimezoneInfo::Tz => "timestamptz",
+                TimezoneInfo::None | TimezoneInfo::WithoutTimeZone => "timestamp",
+            },
+            SqlType::Time(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => "time",
+            SqlType::Interval { .. } => "interval",
+            _ => "",
+        };
+        if let Some(known) = types::by_name(named) {
+            return plain(known.arrow());
+        }
         let SqlType::Custom(name, modifiers) = sql_type else { return Ok(None) };
         let name = name.0.last().and_then(|part| part.as_ident()).map(|ident| ident.value.to_lowercase());
         let Some(name) = name.filter(|_| modifiers.is_empty()) else { return Ok(None) };

@@ -280,6 +280,16 @@ pub fn scalar_text(scalar: &ScalarValue) -> Result<String> {
     Ok(String::from_utf8_lossy(&out).into_owned())
 }
 
+/// A value that isn't NULL in text format. `field` tells its exact type, where the value alone doesn't.
+pub fn value_text(value: &ScalarValue, field: Option<&FieldRef>, style: &Style) -> Result<String> {
+    let array = value.to_array().map_err(super::errors::from_datafusion)?;
+    let of_value = Arc::new(Field::new("", array.data_type().clone(), true));
+    let field = field.filter(|field| field.data_type() == array.data_type()).unwrap_or(&of_value);
+    let mut out = BytesMut::new();
+    text::write(&mut out, &array, 0, &pg_type(field)?, style)?;
+    Ok(String::from_utf8_lossy(&out).into_owned())
+}
+
 /// Appends a DataRow message with the values of one row.
 pub fn write_row(out: &mut BytesMut, columns: &[Column], arrays: &[ArrayRef], row: usize, style: &Style) -> Result<()> {
     out.put_u8(b'D');

@@ -13,7 +13,6 @@ use pgwire::api::Type;
 use postgres_types::Kind;
 
 use super::encode::{self, read_numeric};
-use crate::catalog::input;
 use crate::error::{Error, Result};
 
 /// The value of a parameter; None is NULL.
@@ -249,11 +248,11 @@ pub(super) fn from_text(text: &str, target: &DataType, time_zone: &str) -> Resul
             S::from(number).cast_to(whole).map_err(|_| out_of_range(text, target))
         }
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView => {
-            let bytes = input::bytea(trimmed).ok_or_else(|| bad_input(text, target))?;
+            let bytes = parse_bytea(trimmed).ok_or_else(|| bad_input(text, target))?;
             S::Binary(Some(bytes)).cast_to(target).map_err(super::errors::from_datafusion)
         }
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            let items = input::array(trimmed)?;
+            let items = parse_array(trimmed).ok_or_else(|| malformed_array(text))?;
             let items = items.iter().map(|value| match value {
                 Some(value) => from_text(value, item.data_type(), time_zone),
                 None => S::try_from(item.data_type()).map_err(super::errors::from_datafusion),
@@ -292,13 +291,107 @@ fn out_of_range(text: &str, target: &DataType) -> Error {
     Error::Data { sqlstate: "22003", message: format!("value \"{text}\" is out of range for type {}", name_of(target)) }
 }
 
+fn malformed_array(text: &str) -> Error {
+    Error::Data { sqlstate: "22P02", message: format!("malformed array literal: \"{text}\"") }
+}
+
 fn parse_bool(text: &str) -> Option<bool> {
     super::setting_table::parse_bool(text)
+}
+
+fn parse_bytea(text: &str) -> Option<Vec<u8>> {
+    if let Some(hex) = text.strip_prefix("\\x") {
+        let digits: Vec<u8> = hex.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+        let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+        return digits.len().is_multiple_of(2).then(|| digits.chunks(2).map(pair).collect())?;
+    }
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        match (bytes[at], bytes.get(at + 1)) {
+            (b'\\', Some(b'\\')) => {
+                out.push(b'\\');
+                at += 2;
+            }
+            (b'\\', _) => {
+                let octal = text.get(at + 1..at + 4)?;
+                out.push(u8::from_str_radix(octal, 8).ok()?);
+                at += 4;
+            }
+            (byte, _) => {
+                out.push(byte);
+                at += 1;
+            }
+        }
+    }
+    Some(out)
+}
+
+/// The elements of an array's text form; those of an inner array as its text. None if it isn't one.
+fn parse_array(text: &str) -> Option<Vec<Option<String>>> {
+    let inner = text.strip_prefix('{')?.strip_suffix('}')?;
+    let mut items = Vec::new();
+    let mut chars = inner.chars().peekable();
+    if inner.trim().is_empty() {
+        return Some(items);
+    }
+    loop {
+        let (mut item, mut quoted, mut depth) = (String::new(), false, 0_usize);
+        while let Some(c) = chars.peek().copied().filter(|c| *c != ',' || depth > 0) {
+            chars.next();
+            match c {
+                '"' if depth == 0 => {
+                    quoted = true;
+                    loop {
+                        match chars.next()? {
+                            '"' => break,
+                            '\\' => item.push(chars.next()?),
+                            c => item.push(c),
+                        }
+                    }
+                }
+                '\\' => item.push(chars.next()?),
+                c => {
+                    match c {
+                        '{' => depth += 1,
+                        '}' => depth = depth.checked_sub(1)?,
+                        _ => {}
+                    }
+                    item.push(c);
+                }
+            }
+        }
+        let plain = item.trim();
+        items.push(match (quoted, plain) {
+            (true, _) => Some(item),
+            (false, "") => return None,
+            (false, null) if null.eq_ignore_ascii_case("null") => None,
+            (false, plain) => Some(plain.to_owned()),
+        });
+        if chars.next().is_none() {
+            return Some(items);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn arrays_are_read_as_in_postgresql() {
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(parse_array("{}").unwrap(), vec![]);
+        assert_eq!(parse_array("{1, 2 ,NULL}").unwrap(), vec![some("1"), some("2"), None]);
+        assert_eq!(
+            parse_array(r#"{"a,b","x\"y","NULL",""}"#).unwrap(),
+            [some("a,b"), some("x\"y"), some("NULL"), some("")]
+        );
+        assert_eq!(parse_array("{{1,2},{3}}").unwrap(), vec![some("{1,2}"), some("{3}")]);
+        assert_eq!(parse_array("{1,,2}"), None);
+        assert_eq!(parse_array("1,2"), None);
+    }
 
     #[test]
     fn wrong_text_is_told_in_postgresqls_words() {

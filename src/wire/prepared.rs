@@ -295,7 +295,11 @@ fn infer(plan: &LogicalPlan, count: usize) -> Result<Vec<Option<FieldRef>>> {
                         (call.args.first(), item.map(|(_, item)| array_of(&item)))
                     }
                     Expr::Cast(cast) => (Some(&*cast.expr), Some(of(cast.field.data_type().clone()))),
-                    Expr::ScalarFunction(call) => (call.args.first(), cast_target(call.func.name())),
+                    Expr::ScalarFunction(call) => match (call.args.first(), cast_target(call.func.name())) {
+                        // It takes text.
+                        (Some(Expr::Cast(cast)), Some(field)) => (Some(&*cast.expr), Some(field)),
+                        other => other,
+                    },
                     _ => (None, None),
                 };
                 if let (Some(Expr::Placeholder(placeholder)), Some(field)) = (operand, field) {

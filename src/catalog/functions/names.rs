@@ -3,7 +3,6 @@
 use datafusion::common::ScalarValue;
 use rusqlite::{OptionalExtension as _, params};
 
-use super::super::input;
 use super::super::scope::Scope;
 use super::super::store_error;
 use super::{Call, Definition, Value, describe, invalid, signatures, stable, text};
@@ -25,17 +24,16 @@ pub fn text_function(reg_type: &str) -> String {
 pub const FUNCTIONS: &[Definition] = &[
     stable("regclass_in", 1..=1, "regclass", |call| strict(call, relation_by_name, undefined_relation)),
     stable("regtype_in", 1..=1, "regtype", |call| strict(call, type_by_name, |name| undefined("type", name))),
-    stable("regproc_in", 1..=1, "oid", |call| strict(call, function_by_name, |name| undefined("function", name))),
+    stable("regproc_in", 1..=1, "regproc", |call| strict(call, function_by_name, |name| undefined("function", name))),
     stable("regprocedure_in", 1..=1, "oid", |call| strict(call, function_by_name, |name| undefined("function", name))),
     stable("regnamespace_in", 1..=1, "regnamespace", |call| {
         strict(call, schema_by_name, |name| undefined("schema", name))
     }),
     stable("regrole_in", 1..=1, "regrole", |call| strict(call, role_by_name, |name| undefined("role", name))),
-    // What `jsonb_column::text` is: see `Session::plan`.
-    stable("text_out", 1..=1, "text", |call| Ok(text(call.text(0)))),
+    stable("oid_in", 1..=1, "oid", |call| strict(call, |_, name| Err(invalid_oid(name)), undefined_relation)),
     stable("to_regclass", 1..=1, "regclass", |call| lenient(call, relation_by_name)),
     stable("to_regtype", 1..=1, "regtype", |call| lenient(call, type_by_name)),
-    stable("to_regproc", 1..=1, "oid", |call| lenient(call, function_by_name)),
+    stable("to_regproc", 1..=1, "regproc", |call| lenient(call, function_by_name)),
     stable("to_regnamespace", 1..=1, "regnamespace", |call| lenient(call, schema_by_name)),
     stable("to_regrole", 1..=1, "regrole", |call| lenient(call, role_by_name)),
     stable("regclass_out", 1..=1, "text", |call| {
@@ -73,6 +71,10 @@ pub const FUNCTIONS: &[Definition] = &[
     stable("pg_ts_parser_is_visible", 1..=1, "bool", visible),
     stable("pg_ts_template_is_visible", 1..=1, "bool", visible),
 ];
+
+fn invalid_oid(name: &str) -> Error {
+    invalid("22P02", format!("invalid input syntax for type oid: \"{name}\""))
+}
 
 fn visible(call: &Call<'_>) -> Value {
     Ok(ScalarValue::Boolean((!call.any_null()).then_some(true)))
@@ -119,11 +121,12 @@ fn oid_in(call: &Call<'_>) -> Option<i64> {
     call.integer(0).or_else(|| (call.text(0)? == "-").then_some(0))
 }
 
+/// An oid has no sign, but is held in an integer that has. Negative numbers stand for themselves, as in PostgreSQL.
 fn oid_value(oid: Option<i64>) -> Value {
-    match oid {
-        Some(oid) => input::oid(&oid.to_string()),
-        None => Ok(ScalarValue::Int32(None)),
-    }
+    let Some(oid) = oid else { return Ok(ScalarValue::Int32(None)) };
+    let held = u32::try_from(oid).map(u32::cast_signed).or_else(|_| i32::try_from(oid));
+    let held = held.map_err(|_| invalid("22003", format!("value \"{oid}\" is out of range for type oid")))?;
+    Ok(ScalarValue::Int32(Some(held)))
 }
 
 /// A name from an oid: `-` for 0, the number when nothing has it. Text stays as it is.

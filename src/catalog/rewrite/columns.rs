@@ -3,13 +3,14 @@
 use std::ops::ControlFlow;
 
 use datafusion::logical_expr::sqlparser::ast::{
-    AccessExpr, DataType, ExcludeSelectItem, Expr, Ident, ObjectName, ObjectNamePart, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, Value, VisitMut as _, VisitorMut, WildcardAdditionalOptions,
+    AccessExpr, ArrayElemTypeDef, BinaryOperator, DataType, ExcludeSelectItem, Expr, Ident, ObjectName, ObjectNamePart,
+    Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TimezoneInfo, TrimWhereField, Value,
+    VisitMut as _, VisitorMut, WildcardAdditionalOptions,
 };
 
 use super::super::functions::oid_function;
 
-use super::{HIDDEN, HasHidden, UNIQUE, call, fold, plain_name, type_name};
+use super::{HIDDEN, HasHidden, UNIQUE, call, fold, type_name};
 
 /// Keeps hidden columns out of `*`.
 pub fn hide(select: &mut Select, has_hidden: HasHidden<'_>) {
@@ -176,7 +177,14 @@ fn column_name(expr: &Expr) -> Option<String> {
         Expr::Exists { .. } => Some("exists".into()),
         Expr::Array(_) => Some("array".into()),
         Expr::Extract { .. } => Some("extract".into()),
+        Expr::AtTimeZone { .. } => Some("timezone".into()),
+        Expr::Interval(_) => Some("interval".into()),
+        Expr::TypedString(typed) => Some(cast_name(&typed.data_type)),
+        Expr::Tuple(_) => Some("row".into()),
+        Expr::BinaryOp { op: BinaryOperator::Overlaps, .. } => Some("overlaps".into()),
         Expr::Substring { .. } => Some("substring".into()),
+        Expr::Trim { trim_where: Some(TrimWhereField::Leading), .. } => Some("ltrim".into()),
+        Expr::Trim { trim_where: Some(TrimWhereField::Trailing), .. } => Some("rtrim".into()),
         Expr::Trim { .. } => Some("btrim".into()),
         Expr::Position { .. } => Some("position".into()),
         Expr::Ceil { .. } => Some("ceil".into()),
@@ -196,8 +204,26 @@ fn column_name(expr: &Expr) -> Option<String> {
 
 /// PostgreSQL's short name of a type.
 fn cast_name(data_type: &DataType) -> String {
-    let name = type_name(data_type).map(|(name, _)| name).or_else(|| plain_name(data_type).map(str::to_owned));
-    let name = name.unwrap_or_else(|| data_type.to_string().to_lowercase());
-    // An array is named like its items.
-    name.strip_suffix("[]").map(str::to_owned).unwrap_or(name)
+    match data_type {
+        DataType::Int(_) | DataType::Integer(_) | DataType::Int4(_) => "int4".into(),
+        DataType::BigInt(_) | DataType::Int8(_) => "int8".into(),
+        DataType::SmallInt(_) | DataType::Int2(_) => "int2".into(),
+        DataType::Boolean | DataType::Bool => "bool".into(),
+        DataType::Real | DataType::Float4 => "float4".into(),
+        DataType::DoublePrecision | DataType::Float8 => "float8".into(),
+        DataType::Varchar(_) | DataType::CharacterVarying(_) => "varchar".into(),
+        DataType::Char(_) | DataType::Character(_) => "bpchar".into(),
+        DataType::Numeric(_) | DataType::Decimal(_) | DataType::Dec(_) => "numeric".into(),
+        DataType::Timestamp(_, TimezoneInfo::Tz | TimezoneInfo::WithTimeZone) => "timestamptz".into(),
+        DataType::Timestamp(..) => "timestamp".into(),
+        DataType::Time(_, TimezoneInfo::Tz | TimezoneInfo::WithTimeZone) => "timetz".into(),
+        DataType::Time(..) => "time".into(),
+        DataType::Interval { .. } => "interval".into(),
+        DataType::Float(_) => "float8".into(),
+        // An array is named like its items.
+        DataType::Array(ArrayElemTypeDef::SquareBracket(item, _) | ArrayElemTypeDef::AngleBracket(item)) => {
+            cast_name(item)
+        }
+        other => type_name(other).unwrap_or_else(|| other.to_string().to_lowercase()),
+    }
 }

@@ -7,63 +7,12 @@ use datafusion::logical_expr::sqlparser::ast::{
     TableFunctionArgs, Value, VisitMut as _, VisitorMut,
 };
 
-use super::{CHECK_RESCALE, call, is_named, parse_query, unqualify};
+use super::{CHECK_RESCALE, is_named, parse_query, unqualify};
 
 pub fn is_check_rescale(name: &ObjectName) -> bool {
     let mut name = name.clone();
     unqualify(&mut name);
     is_named(&name, "check_rescale")
-}
-
-pub fn is_set_of_arrays(name: &ObjectName) -> bool {
-    let mut name = name.clone();
-    unqualify(&mut name);
-    is_named(&name, "unnest") || is_named(&name, "generate_series")
-}
-
-/// `unnest(x) AS y` and `generate_series(a, b) AS y`: their arguments may be columns of an outer query, which DataFusion
-/// allows for UNNEST alone. The column has the alias's name.
-pub fn unnest(factor: &mut TableFactor) {
-    let TableFactor::Table { name, alias, args: Some(args), .. } = factor else { return };
-    unqualify(name);
-    let written = &args.args;
-    // A series of constants may be longer than an array can be: DataFusion's function gives it a batch at a time.
-    let constant = is_named(name, "generate_series") && !written.is_empty() && written.iter().all(is_number);
-    let args = expressions(args);
-    let function = if is_named(name, "unnest") { "unnest" } else { "generate_series" };
-    let array_exprs = if function == "unnest" { args } else { vec![call(function, args)] };
-    let mut alias = alias.take().unwrap_or_else(|| TableAlias {
-        explicit: true,
-        name: Ident::new(function),
-        columns: Vec::new(),
-        at: None,
-    });
-    if alias.columns.is_empty() {
-        alias.columns.push(ast::TableAliasColumnDef { name: alias.name.clone(), data_type: None });
-    }
-    if constant {
-        if let TableFactor::Table { alias: old, .. } = factor {
-            *old = Some(alias);
-        }
-        return;
-    }
-    *factor = TableFactor::UNNEST {
-        alias: Some(alias),
-        array_exprs,
-        with_offset: false,
-        with_offset_alias: None,
-        with_ordinality: false,
-    };
-}
-
-/// A number as it is written, with or without a minus.
-fn is_number(argument: &FunctionArg) -> bool {
-    let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument else { return false };
-    let number = match expr {
-        Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => expr,
-        other => other,
-    };
-    matches!(number, Expr::Value(value) if matches!(value.value, Value::Number(..)))
 }
 
 pub fn is_options_to_table(name: &ObjectName) -> bool {

@@ -48,7 +48,32 @@ pub fn array_of(query: &mut Query) -> Expr {
     call("array_or_empty", vec![Expr::Subquery(Box::new(query))])
 }
 
-fn empty_select() -> Select {
+/// A query that is nothing but this.
+pub fn query_of(body: SetExpr) -> Query {
+    Query {
+        with: None,
+        body: Box::new(body),
+        order_by: None,
+        limit_clause: None,
+        fetch: None,
+        locks: Vec::new(),
+        for_clause: None,
+        settings: None,
+        format_clause: None,
+        pipe_operators: Vec::new(),
+    }
+}
+
+/// `FETCH FIRST n ROWS ONLY` as a limit.
+pub fn fetched(fetch: &mut Option<ast::Fetch>) -> Option<ast::LimitClause> {
+    let plain = fetch.take_if(|fetch| !fetch.with_ties && !fetch.percent)?;
+    let one = Expr::Value(Value::Number("1".into(), false).into());
+    let limit = Some(plain.quantity.unwrap_or(one));
+    Some(ast::LimitClause::LimitOffset { limit, offset: None, limit_by: Vec::new() })
+}
+
+/// A SELECT of nothing.
+pub fn empty_select() -> Select {
     // The parser makes the one that has all fields of this version of it.
     match parse_query("SELECT 1").map(|query| *query.body) {
         Some(SetExpr::Select(select)) => *select,
