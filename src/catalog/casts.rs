@@ -81,12 +81,15 @@ impl ArrayInput {
         let list = [list];
         let items = Call { scope, args: &list, fields: &[field] }.items(0).unwrap_or_default();
         let item_field = [Arc::clone(item)];
-        let items = items.into_iter().map(|item| {
-            let item = [item];
+        let items = items.into_iter().map(|value| {
+            if value.is_null() {
+                return ScalarValue::try_from(item.data_type());
+            }
+            let item = [value];
             let fields = if item[0].data_type() == *item_field[0].data_type() { &item_field[..] } else { &[] };
-            (function.body)(&Call { scope, args: &item, fields })
+            Ok((function.body)(&Call { scope, args: &item, fields })?)
         });
-        let items = items.collect::<Result<Vec<_>, _>>()?;
+        let items = items.collect::<DfResult<Vec<_>>>()?;
         Ok(ScalarValue::List(ScalarValue::new_list_nullable(&items, item.data_type())))
     }
 }

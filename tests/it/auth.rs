@@ -121,7 +121,7 @@ impl Certificates {
     }
 
     /// A client's side that trusts the authority.
-    fn client(&self, alpn: bool) -> rustls::ClientConfig {
+    pub fn client(&self, alpn: bool) -> rustls::ClientConfig {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(self.root.clone()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -7,6 +7,7 @@
 
 mod matrix;
 mod runtime;
+mod tokio_postgres;
 
 use std::path::PathBuf;
 
@@ -41,6 +42,7 @@ macro_rules! clients {
 }
 
 clients! {
+    tokio_postgres: "tokio-postgres", matrix::DRIVERS, Runtime::TokioPostgres;
     psycopg3: "psycopg 3", matrix::DRIVERS, Runtime::Python("psycopg_3.py");
     psycopg2: "psycopg2", matrix::DRIVERS, Runtime::Python("psycopg_2.py");
     asyncpg: "asyncpg", matrix::DRIVERS, Runtime::Python("asyncpg_.py");

@@ -8,6 +8,8 @@ use super::Fixture;
 /// What runs a client, with the name of its script in the runtime's folder of `tests/clients`.
 #[derive(Clone, Copy)]
 pub enum Runtime {
+    /// This program itself.
+    TokioPostgres,
     /// The Python that `fetch.sh` made, with its packages.
     Python(&'static str),
     /// Node, with the packages that `fetch.sh` fetched.
@@ -27,6 +29,7 @@ impl Runtime {
         let mut command = Command::new("timeout");
         command.arg("120");
         match self {
+            Self::TokioPostgres => return Ok(super::tokio_postgres::outcomes(fixture).await),
             Self::Python(script) => command.arg(fetched("python/bin/python")?).arg(source("python", script)),
             Self::Node(script) => {
                 // Packages are looked for beside the script, so that it runs as a copy beside them.
