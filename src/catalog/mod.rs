@@ -18,6 +18,7 @@ mod computed;
 mod connection;
 mod datetime;
 mod exact;
+mod explain;
 mod filter;
 mod functions;
 mod guard;

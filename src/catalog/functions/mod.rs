@@ -26,6 +26,7 @@ mod datetime;
 mod describe;
 mod format;
 mod json;
+mod lists;
 mod names;
 mod numbers;
 mod operators;
@@ -34,6 +35,7 @@ mod privileges;
 mod session;
 mod sets;
 mod signatures;
+mod single;
 mod sizes;
 mod strings;
 mod unknown;
@@ -42,6 +44,7 @@ pub use datetime::{Temporal, interval_value};
 pub use json::JsonOperators;
 pub use operators::Operators;
 pub use sets::{SETS, SetColumns};
+pub use single::{SINGLE_VALUE, single_value};
 pub use strings::bytea;
 pub use unknown::Unknown;
 pub use names::{REG_TYPES, oid_function, text_function};
@@ -70,6 +73,7 @@ fn definitions() -> impl Iterator<Item = &'static Definition> {
         signatures::FUNCTIONS,
         json::FUNCTIONS,
         datetime::FUNCTIONS,
+        lists::FUNCTIONS,
         numbers::FUNCTIONS,
         operators::FUNCTIONS,
         patterns::FUNCTIONS,
