@@ -71,7 +71,9 @@ fn pg_cast(expr: Expr, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
 
 /// A cast as a function's call. Unlike DataFusion's it gives just the type that it says.
 pub fn call(expr: Expr, from: FieldRef, to: FieldRef) -> Expr {
-    let function = PgCast { from, to, signature: Signature::any(1, Volatility::Immutable) };
+    // Two casts of one value are told from each other by name.
+    let name = format!("cast_to_{}", to.data_type());
+    let function = PgCast { name, from, to, signature: Signature::any(1, Volatility::Immutable) };
     let function = Arc::new(ScalarUDF::new_from_impl(function));
     Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![expr]))
 }
@@ -116,6 +118,7 @@ fn kind(from: &DataType, to: &DataType) -> Kind {
 /// A cast as a function.
 #[derive(Debug)]
 struct PgCast {
+    name: String,
     from: FieldRef,
     to: FieldRef,
     signature: Signature,
@@ -136,8 +139,8 @@ impl Hash for PgCast {
 }
 
 impl ScalarUDFImpl for PgCast {
-    fn name(&self) -> &'static str {
-        "cast"
+    fn name(&self) -> &str {
+        &self.name
     }
 
     fn signature(&self) -> &Signature {
@@ -309,6 +312,14 @@ pub fn from_text(text: &str, to: &DataType, scope: &Scope) -> Result<ScalarValue
         }
         _ => return Err(Error::CannotCast { from: "text".into(), to: name_of(to).into() }),
     })
+}
+
+/// An interval from its text form.
+///
+/// # Errors
+/// 22007 and 22008: the text isn't one.
+pub fn interval(text: &str) -> Result<ScalarValue> {
+    Ok(interval_value(Interval::read(text)?))
 }
 
 fn name_of(data_type: &DataType) -> &'static str {

@@ -44,6 +44,11 @@ pub fn target(function: &str) -> Option<&'static PgType> {
     (functions::find(function).is_some() || item_function(to).is_some()).then_some(to)
 }
 
+/// The type that a function takes an argument as, where that is the same for all functions of that name.
+pub fn argument(function: &str, count: usize, index: usize) -> Option<&'static PgType> {
+    functions::argument_type(function, count, index)
+}
+
 /// The functions that cast to arrays.
 pub fn all() -> Vec<ScalarUDF> {
     let arrays = types::TYPES.iter().filter(|to| item_function(to).is_some());

@@ -19,6 +19,7 @@ mod computed;
 mod connection;
 mod datetime;
 mod exact;
+mod explain;
 mod filter;
 mod functions;
 mod guard;
@@ -41,6 +42,7 @@ pub mod view;
 #[cfg(test)]
 mod tests;
 
+pub use cast::interval;
 pub use connection::prepare_connection;
 pub use guard::Memory;
 pub use origin::{Origin, origins};

@@ -10,10 +10,12 @@ use datafusion::logical_expr::sqlparser::ast::{
 
 use super::casts;
 use super::functions::{REG_TYPES, oid_function, text_function};
+use crate::error::{Error, Result};
 
 mod columns;
 mod expressions;
 mod factors;
+mod from;
 mod numbers;
 mod sets;
 mod subqueries;
@@ -40,12 +42,17 @@ pub fn output_name(name: &str) -> &str {
 type HasHidden<'a> = &'a dyn Fn(Option<&str>, &str) -> bool;
 
 /// Rewrites a statement. True: it names a hidden column, so materialized views have to have them.
-pub fn statement(statement: &mut Statement, has_hidden: HasHidden<'_>) -> bool {
+///
+/// # Errors
+/// 42712: one name for two relations; 0A000: what DataFusion would answer otherwise than PostgreSQL.
+pub fn statement(statement: &mut Statement, has_hidden: HasHidden<'_>) -> Result<bool> {
     let mut names = Names { found: false };
     let _ = statement.visit(&mut names);
     let mut rewriter = Rewriter { has_hidden: names.found.then_some(has_hidden) };
-    let _ = statement.visit(&mut rewriter);
-    names.found
+    match statement.visit(&mut rewriter) {
+        ControlFlow::Continue(()) => Ok(names.found),
+        ControlFlow::Break(error) => Err(*error),
+    }
 }
 
 /// Looks for hidden columns.
@@ -76,9 +83,9 @@ struct Rewriter<'a> {
 }
 
 impl VisitorMut for Rewriter<'_> {
-    type Break = ();
+    type Break = Box<Error>;
 
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
         if query.limit_clause.is_none() {
             query.limit_clause = subqueries::fetched(&mut query.fetch);
         }
@@ -86,11 +93,11 @@ impl VisitorMut for Rewriter<'_> {
         ControlFlow::Continue(())
     }
 
-    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Self::Break> {
         match factor {
             TableFactor::Table { name, args: Some(_), .. } if is_check_rescale(name) => check_rescale(factor),
             TableFactor::Table { name, args: Some(_), .. } if is_options_to_table(name) => options_to_table(factor),
-            TableFactor::Table { args: Some(_), .. } | TableFactor::Function { .. } => {
+            TableFactor::Table { args: Some(_), .. } | TableFactor::Function { .. } | TableFactor::UNNEST { .. } => {
                 sets::in_from(factor);
                 if let TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. } = factor {
                     unqualify(name);
@@ -101,7 +108,7 @@ impl VisitorMut for Rewriter<'_> {
         ControlFlow::Continue(())
     }
 
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
         if let Some(new) = replacement(expr) {
             *expr = new;
         }
@@ -109,12 +116,19 @@ impl VisitorMut for Rewriter<'_> {
         ControlFlow::Continue(())
     }
 
-    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<Self::Break> {
         numbers::positions(select);
         ControlFlow::Continue(())
     }
 
-    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Self::Break> {
+        match from::check(select) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(Box::new(error)),
+        }
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
         numbers::limits(query);
         ControlFlow::Continue(())
     }

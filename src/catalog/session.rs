@@ -34,7 +34,7 @@ use super::scope::{Host, Scope, ScopeExtension, Server};
 use super::strict::Strict;
 use super::table::SqliteTable;
 use super::view::VIEWS;
-use super::{DATABASE, SCHEMAS, exact, marks, rewrite, statics, store_error, types};
+use super::{DATABASE, SCHEMAS, exact, explain, marks, rewrite, statics, store_error, types};
 use crate::auth;
 use crate::error::{Error, Result, nearest};
 use crate::limits::parse_bytes;
@@ -89,6 +89,7 @@ impl Catalog {
             // A function of that name may be there already: ours is PostgreSQL's.
             let _ = datafusion::execution::FunctionRegistry::register_udf(&mut state, Arc::new(function));
         }
+        let _ = datafusion::execution::FunctionRegistry::register_udaf(&mut state, Arc::new(functions::single_value()));
         let tables = VIEWS
             .iter()
             .filter(|view| view.is_visible())
@@ -141,13 +142,17 @@ impl Session {
     /// # Errors
     /// What DataFusion says, with an [`Error`] of ours inside where we know better: an unknown relation, a source.
     pub fn plan(&self, mut statement: Statement) -> DfResult<LogicalPlan> {
-        if !matches!(statement, Statement::Query(_) | Statement::Explain { .. }) {
+        if let Statement::Explain { analyze, format, options, statement, .. } = statement {
+            let options = explain::Options::new(analyze, format.as_ref(), options.as_deref());
+            return explain::explain(self.plan(*statement)?, options, &self.state);
+        }
+        if !matches!(statement, Statement::Query(_)) {
             return Err(Error::Internal("only queries are planned here".into()).into());
         }
         let hidden = rewrite::statement(
             &mut statement,
             &|schema, name| matches!(self.kind(schema, name), Ok(Some(kind)) if kind == "materialized view"),
-        );
+        )?;
         let provider = Planner { session: self, hidden };
         let options = ParserOptions {
             parse_float_as_decimal: true,
@@ -418,9 +423,12 @@ impl ContextProvider for Planner<'_> {
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
         let state = &self.session.state;
-        let known = state.scalar_functions().get(name).cloned();
+        // Those of Arrow's types have no meaning here.
+        let known = state.scalar_functions().get(name).filter(|_| !name.starts_with("arrow_")).cloned();
         let of_other_kind = || {
-            state.aggregate_functions().contains_key(name)
+            // What the planner knows by itself.
+            name == "unnest"
+                || state.aggregate_functions().contains_key(name)
                 || state.window_functions().contains_key(name)
                 || state.higher_order_functions().contains_key(name)
         };

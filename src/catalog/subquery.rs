@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
@@ -24,7 +25,7 @@ use datafusion::functions::core::expr_fn::get_field;
 use datafusion::logical_expr::expr::{Exists, InSubquery, ScalarFunction};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, Join, LogicalPlan, LogicalPlanBuilder, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Subquery, Volatility,
+    ScalarUDFImpl, Signature, Subquery, TypeSignature, Volatility,
 };
 use datafusion::physical_plan::execute_stream;
 use futures::StreamExt as _;
@@ -171,12 +172,15 @@ fn by_row_call(
     state: &Arc<SessionState>,
 ) -> Expr {
     let args = columns.iter().cloned().map(Expr::Column).chain(operands).collect();
+    // DataFusion tells expressions from each other by their names too.
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
     let function = ByRow {
+        name: format!("subquery_{}", COUNT.fetch_add(1, Ordering::Relaxed)),
         plan: Arc::clone(&subquery.subquery),
         kind,
         columns,
         state: Arc::clone(state),
-        signature: Signature::variadic_any(Volatility::Stable),
+        signature: Signature::one_of(vec![TypeSignature::Nullary, TypeSignature::VariadicAny], Volatility::Stable),
     };
     Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(ScalarUDF::new_from_impl(function)), args))
 }
@@ -196,6 +200,7 @@ enum Kind {
 /// A subquery as a function of the outer values that it uses.
 #[derive(Debug)]
 struct ByRow {
+    name: String,
     plan: Arc<LogicalPlan>,
     kind: Kind,
     columns: Vec<Column>,
@@ -218,8 +223,8 @@ impl Hash for ByRow {
 }
 
 impl ScalarUDFImpl for ByRow {
-    fn name(&self) -> &'static str {
-        "correlated_subquery"
+    fn name(&self) -> &str {
+        &self.name
     }
 
     fn signature(&self) -> &Signature {
@@ -408,7 +413,7 @@ fn forget<'a>(subquery: &mut Subquery, value: &impl Fn(&Column) -> Option<&'a Sc
 }
 
 /// Runs a future to its end on this thread. Scans read SQLite without waiting for anything, so nothing else has to run.
-fn block_on<T>(future: impl Future<Output = Result<T, DataFusionError>>) -> DfResult<T> {
+pub fn block_on<T>(future: impl Future<Output = Result<T, DataFusionError>>) -> DfResult<T> {
     struct Unpark(Thread);
     impl Wake for Unpark {
         fn wake(self: Arc<Self>) {

@@ -52,7 +52,7 @@ impl PgType {
         match self.name {
             "bool" => DataType::Boolean,
             "int2" => DataType::Int16,
-            "int4" | "oid" | "regclass" | "regtype" | "regproc" | "regnamespace" | "regrole" => DataType::Int32,
+            "int4" | "oid" | "regclass" | "regtype" | "regnamespace" | "regrole" => DataType::Int32,
             "int8" => DataType::Int64,
             "float4" => DataType::Float32,
             "float8" => DataType::Float64,
@@ -80,7 +80,7 @@ impl PgType {
         match self.name {
             "bool" | "int2" | "int4" | "int8" | "float4" | "float8" | "text" | "date" | "time" | "timestamp"
             | "timestamptz" | "interval" | "numeric" | "bytea" | "text[]" | "int4[]" => return metadata,
-            "oid" | "regclass" | "regtype" | "regproc" | "regnamespace" | "regrole" => {
+            "oid" | "regclass" | "regtype" | "regnamespace" | "regrole" => {
                 metadata.insert(arrow_pg::datatypes::PG_OID_ALIAS_KEY.into(), self.name.into());
             }
             "char" => {
@@ -190,6 +190,10 @@ pub fn wire_type(field: &Field) -> Type {
 pub fn name_of(field: &Field) -> &'static str {
     if let Some(pg_type) = marked(field) {
         return pg_type.name;
+    }
+    // PostgreSQL has no numbers without a sign.
+    if matches!(field.data_type(), DataType::UInt32 | DataType::UInt64) {
+        return "int8";
     }
     let oid = wire_type(field).oid();
     TYPES.iter().find(|pg_type| pg_type.oid == oid).map_or("text", |pg_type| pg_type.name)

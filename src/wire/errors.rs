@@ -13,6 +13,7 @@ use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer};
 
+pub(crate) use self::types::in_sql;
 use super::params::bad_input;
 use super::{Notice, Severity};
 use crate::error::{Error, nearest};
@@ -53,21 +54,37 @@ pub(super) fn notice_fields(notice: &Notice) -> Vec<(u8, String)> {
     fields
 }
 
-/// Where the name is that the error speaks of.
+/// Where that is which the error speaks of: a name, an operator or a literal.
 fn locate(error: &Error, text: &str, start: usize) -> Option<usize> {
-    let name = match error {
-        Error::UndefinedRelation { name, .. } | Error::UndefinedColumn { name, .. } => name.as_str(),
-        Error::UndefinedFunction { call } => call.split('(').next().unwrap_or(call),
-        Error::Semantics { sqlstate: "42702" | "42803", message } => message.split('"').nth(1)?,
-        _ => return None,
-    };
-    let first = name.split('.').next().unwrap_or(name).trim_matches('"');
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location().ok()?;
-    let words = tokens.iter().filter_map(|token| match &token.token {
-        Token::Word(word) if word.value.eq_ignore_ascii_case(first) => index_of(text, token.span.start),
+    let find = |is: &dyn Fn(&Token) -> bool| {
+        let found = tokens.iter().filter(|token| is(&token.token));
+        found.filter_map(|token| index_of(text, token.span.start)).find(|position| *position >= start)
+    };
+    let word = |name: &str| {
+        let name = name.trim_matches('"').to_owned();
+        find(&|token| matches!(token, Token::Word(word) if word.value.eq_ignore_ascii_case(&name)))
+    };
+    let first = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+    match error {
+        Error::UndefinedRelation { name, .. } | Error::UndefinedColumn { name, .. } => word(&first(name)),
+        Error::UndefinedFunction { call } => word(&first(call.split('(').next()?)),
+        Error::UndefinedOperator { call } => {
+            let operator = call.split(' ').find(|part| !part.is_empty() && !part.contains(char::is_alphanumeric))?;
+            find(&|token| token.to_string() == operator)
+        }
+        Error::Semantics { sqlstate, message } => {
+            let name = message.split('"').nth(1)?;
+            // Of a column that isn't grouped the name, where it is the only one; of others the qualifier.
+            word(&if *sqlstate == "42803" { name.rsplit('.').next()?.to_owned() } else { first(name) })
+        }
+        Error::Data { message, .. } => {
+            let value = message.split_once('"')?.1.rsplit_once('"')?.0;
+            find(&|token| matches!(token, Token::SingleQuotedString(text) if text == value))
+        }
+        Error::Json { .. } => None,
         _ => None,
-    });
-    words.into_iter().find(|position| *position >= start)
+    }
 }
 
 /// A line and column as a character index from 1.
@@ -97,6 +114,8 @@ pub fn from_datafusion(error: DataFusionError) -> Error {
         D::Plan(text) => from_plan(text),
         D::Execution(text) => from_execution(text),
         D::NotImplemented(text) => unsupported(&text),
+        // Of its type coercion, for one.
+        D::Internal(text) if text.contains("coerce types") => from_plan(text),
         D::ResourcesExhausted(detail) => exhausted(detail),
         D::Configuration(text) => told("22023", "a setting has a wrong value", &text),
         D::ExecutionJoin(inner) if inner.is_cancelled() => Error::Canceled,
@@ -247,7 +266,11 @@ fn from_schema(error: SchemaError) -> Error {
                 return Error::Semantics { sqlstate: "42P01", message };
             }
             let nearest = nearest(&field.name, valid_fields.iter().map(|known| known.name.as_str()));
-            Error::UndefinedColumn { name: field.name.clone(), nearest }
+            let name = match &field.relation {
+                Some(table) => format!("{}.{}", table.table(), field.name),
+                None => field.name.clone(),
+            };
+            Error::UndefinedColumn { name, nearest }
         }
         SchemaError::AmbiguousReference { field } => ambiguous(&field.name),
         SchemaError::DuplicateUnqualifiedField { name } | SchemaError::DuplicateQualifiedField { name, .. } => {
@@ -339,7 +362,7 @@ fn from_plan(text: String) -> Error {
         }
         if text.contains("No function matches") {
             let call = text.split("No function matches").nth(1).and_then(quoted).unwrap_or(name);
-            return Error::UndefinedFunction { call };
+            return expression(&call).unwrap_or(Error::UndefinedFunction { call });
         }
         if first.contains("failed to match any signature") || first.contains("does not support") {
             return Error::UndefinedFunction { call: format!("{name}()") };
@@ -352,6 +375,20 @@ fn from_plan(text: String) -> Error {
     if let Some(rest) = text.split("Cannot coerce arithmetic expression ").nth(1) {
         return operator(rest.split(" to valid types").next().unwrap_or(rest));
     }
+    for start in ["string concat operation ", "bitwise operation ", "arithmetic operation ", "temporal operation "] {
+        if let Some(rest) = first.split(start).nth(1) {
+            return operator(&rest.split(':').next().unwrap_or(rest).replace("BIT_XOR", "#"));
+        }
+    }
+    for (word, sign) in [(" in LIKE expression", "~~"), (" in BETWEEN expression", ">=")] {
+        let types =
+            first.strip_suffix(word).or_else(|| first.split(word).next().filter(|rest| rest.len() < first.len()));
+        if let Some((left, right)) = types.and_then(|types| types.split_once(" and ")) {
+            let left = left.rsplit("coerce types ").next().unwrap_or(left);
+            let left = left.rsplit("to coerce ").next().unwrap_or(left);
+            return operator(&format!("{left} {sign} {right}"));
+        }
+    }
     if text.contains("must appear in the GROUP BY clause")
         && let Some(column) = text.split('"').nth(1)
     {
@@ -360,6 +397,28 @@ fn from_plan(text: String) -> Error {
         return Error::Semantics { sqlstate: "42803", message };
     }
     from_cast(&text).or_else(|| known::error(&text)).unwrap_or_else(|| told("42000", "the query has no meaning", &text))
+}
+
+/// What DataFusion has as a function and PostgreSQL as an expression of its own.
+fn expression(call: &str) -> Option<Error> {
+    let (name, types) = call.strip_suffix(')')?.split_once('(')?;
+    let types: Vec<&str> = types.split(", ").filter(|name| !name.is_empty()).collect();
+    let (sqlstate, message) = match (name, types.as_slice()) {
+        ("make_array", []) => ("42P18", "cannot determine type of empty array".to_owned()),
+        ("coalesce" | "greatest" | "least" | "make_array", [one, ..]) => {
+            let other = types.iter().find(|other| *other != one && **other != "unknown")?;
+            let name = if name == "make_array" { "ARRAY".to_owned() } else { name.to_uppercase() };
+            ("42804", format!("{name} types {one} and {other} cannot be matched"))
+        }
+        ("array_element" | "array_slice", [one, ..]) => {
+            ("42804", format!("cannot subscript type {one} because it does not support subscripting"))
+        }
+        ("array_min" | "array_max" | "array_has", _) => {
+            ("42809", "op ANY/ALL (array) requires array on right side".to_owned())
+        }
+        _ => return None,
+    };
+    Some(Error::Semantics { sqlstate, message })
 }
 
 fn undefined_function(name: &str) -> Error {

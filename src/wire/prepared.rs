@@ -18,6 +18,7 @@ use super::rows::Tag;
 use super::session::Session;
 use super::{errors, params};
 use crate::catalog::casts;
+use crate::catalog::types::PgType;
 use crate::command::Parsed;
 use crate::command::ast::{AlterAction, Command, ObjectKind, RoleCommand, Session as Own, Statement};
 use crate::error::{Error, Result};
@@ -288,22 +289,10 @@ fn infer(plan: &LogicalPlan, count: usize) -> Result<Vec<Option<FieldRef>>> {
         }
         node.apply_expressions(|expr| {
             expr.apply(|expr| {
-                let (operand, field) = match expr {
-                    // `x = ANY($1)`: an array of what x is.
-                    Expr::ScalarFunction(call) if call.func.name() == "array_has" && call.args.len() == 2 => {
-                        let item = call.args[1].to_field(&merge_schema(&node.inputs())).ok();
-                        (call.args.first(), item.map(|(_, item)| array_of(&item)))
+                for (operand, field) in taken(expr, node) {
+                    if let Expr::Placeholder(placeholder) = operand {
+                        known.entry(placeholder.id.clone()).or_insert(field);
                     }
-                    Expr::Cast(cast) => (Some(&*cast.expr), Some(of(cast.field.data_type().clone()))),
-                    Expr::ScalarFunction(call) => match (call.args.first(), cast_target(call.func.name())) {
-                        // It takes text.
-                        (Some(Expr::Cast(cast)), Some(field)) => (Some(&*cast.expr), Some(field)),
-                        other => other,
-                    },
-                    _ => (None, None),
-                };
-                if let (Some(Expr::Placeholder(placeholder)), Some(field)) = (operand, field) {
-                    known.entry(placeholder.id.clone()).or_insert(field);
                 }
                 Ok(TreeNodeRecursion::Continue)
             })
@@ -313,6 +302,30 @@ fn infer(plan: &LogicalPlan, count: usize) -> Result<Vec<Option<FieldRef>>> {
     Ok((1..=count).map(|number| known.remove(&format!("${number}"))).collect())
 }
 
+/// The operands of an expression whose types the expression tells, with those.
+fn taken<'e>(expr: &'e Expr, node: &LogicalPlan) -> Vec<(&'e Expr, FieldRef)> {
+    let here = |expr: &Expr| expr.to_field(&merge_schema(&node.inputs())).ok().map(|(_, field)| field);
+    match expr {
+        Expr::Cast(cast) => {
+            vec![(&*cast.expr, Arc::new(Field::new("", cast.field.data_type().clone(), true)))]
+        }
+        Expr::ScalarFunction(call) => match (call.func.name(), call.args.as_slice()) {
+            // `x = ANY($1)`: an array of what x is.
+            ("array_has", [array, item]) => here(item).map(|item| (array, array_of(&item))).into_iter().collect(),
+            (name, args) => match (args, casts::target(name)) {
+                // It takes text.
+                ([Expr::Cast(cast), ..], Some(to)) => vec![(&*cast.expr, parameter(to))],
+                ([operand, ..], Some(to)) => vec![(operand, parameter(to))],
+                _ => {
+                    let argument = |(index, arg)| Some((arg, parameter(casts::argument(name, args.len(), index)?)));
+                    args.iter().enumerate().filter_map(argument).collect()
+                }
+            },
+        },
+        _ => Vec::new(),
+    }
+}
+
 /// An array of a field's values, of the type that clients know.
 fn array_of(item: &FieldRef) -> FieldRef {
     let data_type = DataType::List(Arc::new(Field::new_list_field(item.data_type().clone(), true)));
@@ -320,9 +333,8 @@ fn array_of(item: &FieldRef) -> FieldRef {
     Arc::new(Field::new("", data_type, true).with_metadata(marked.into_iter().collect()))
 }
 
-/// What the function of a cast takes, if it is one.
-fn cast_target(function: &str) -> Option<FieldRef> {
-    let to = casts::target(function)?;
+/// A parameter of this type: the Arrow type that its value is read as, marked.
+fn parameter(to: &PgType) -> FieldRef {
     let takes = match to.name {
         // Without a sign it needs more room.
         "oid" => DataType::Int64,
@@ -331,7 +343,7 @@ fn cast_target(function: &str) -> Option<FieldRef> {
         name if name.starts_with("reg") => DataType::Utf8,
         _ => to.arrow(),
     };
-    Some(Arc::new(Field::new("", takes, true).with_metadata(HashMap::from([(PG_TYPE_KEY.into(), to.name.into())]))))
+    Arc::new(Field::new("", takes, true).with_metadata(HashMap::from([(PG_TYPE_KEY.into(), to.name.into())])))
 }
 
 /// Whether no part of the plan depends on when it is made.

@@ -27,6 +27,7 @@ mod datetime;
 mod describe;
 mod format;
 mod json;
+mod lists;
 mod names;
 mod numbers;
 mod operators;
@@ -35,6 +36,7 @@ mod privileges;
 mod session;
 mod sets;
 mod signatures;
+mod single;
 mod sizes;
 mod sleep;
 mod strings;
@@ -45,6 +47,8 @@ pub use json::JsonOperators;
 pub use names::{REG_TYPES, oid_function, text_function};
 pub use operators::Operators;
 pub use sets::{SETS, SetColumns};
+pub use signatures::argument_type;
+pub use single::{SINGLE_VALUE, single_value};
 pub use strings::bytea;
 pub use unknown::Unknown;
 
@@ -74,6 +78,7 @@ fn definitions() -> impl Iterator<Item = &'static Definition> {
         signatures::FUNCTIONS,
         json::FUNCTIONS,
         datetime::FUNCTIONS,
+        lists::FUNCTIONS,
         numbers::FUNCTIONS,
         operators::FUNCTIONS,
         patterns::FUNCTIONS,

@@ -24,7 +24,7 @@ pub fn text_function(reg_type: &str) -> String {
 pub const FUNCTIONS: &[Definition] = &[
     stable("regclass_in", 1..=1, "regclass", |call| strict(call, relation_by_name, undefined_relation)),
     stable("regtype_in", 1..=1, "regtype", |call| strict(call, type_by_name, |name| undefined("type", name))),
-    stable("regproc_in", 1..=1, "regproc", |call| strict(call, function_by_name, |name| undefined("function", name))),
+    stable("regproc_in", 1..=1, "oid", |call| strict(call, function_by_name, |name| undefined("function", name))),
     stable("regprocedure_in", 1..=1, "oid", |call| strict(call, function_by_name, |name| undefined("function", name))),
     stable("regnamespace_in", 1..=1, "regnamespace", |call| {
         strict(call, schema_by_name, |name| undefined("schema", name))
@@ -33,7 +33,7 @@ pub const FUNCTIONS: &[Definition] = &[
     stable("oid_in", 1..=1, "oid", |call| strict(call, |_, name| Err(invalid_oid(name)), undefined_relation)),
     stable("to_regclass", 1..=1, "regclass", |call| lenient(call, relation_by_name)),
     stable("to_regtype", 1..=1, "regtype", |call| lenient(call, type_by_name)),
-    stable("to_regproc", 1..=1, "regproc", |call| lenient(call, function_by_name)),
+    stable("to_regproc", 1..=1, "oid", |call| lenient(call, function_by_name)),
     stable("to_regnamespace", 1..=1, "regnamespace", |call| lenient(call, schema_by_name)),
     stable("to_regrole", 1..=1, "regrole", |call| lenient(call, role_by_name)),
     stable("regclass_out", 1..=1, "text", |call| {

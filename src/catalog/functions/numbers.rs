@@ -176,7 +176,8 @@ fn rounded(args: &[FieldRef], values: &[Option<&ScalarValue>]) -> Result<Field> 
         (_, Some(digits)) => digits.to_string().parse::<i8>().ok().map(|digits| digits.clamp(0, 30)),
         _ => None,
     };
-    let whole_with_digits = args.len() == 2 && first.data_type().is_integer();
+    // PostgreSQL has no round(double precision, integer); here percentages are of that type.
+    let whole_with_digits = args.len() == 2 && (first.data_type().is_integer() || first.data_type().is_floating());
     Ok(match first.data_type() {
         DataType::Decimal128(_, own) | DataType::Decimal256(_, own) => {
             Field::new("", DataType::Decimal128(38, scale.unwrap_or(*own)), true)

@@ -65,6 +65,9 @@ impl ExprPlanner for Operators {
                 | BinaryOperator::Gt
                 | BinaryOperator::GtEq
         );
+        if ordered {
+            comparable(&expr, schema)?;
+        }
         if ordered
             && is_interval(&left)
             && is_interval(&right)
@@ -85,6 +88,26 @@ impl ExprPlanner for Operators {
             None => Ok(PlannerResult::Original(expr)),
         }
     }
+}
+
+/// Text is compared with text: PostgreSQL doesn't make a number of it, but for a literal.
+fn comparable(expr: &RawBinaryExpr, schema: &DFSchema) -> Result<()> {
+    let (Ok((_, left)), Ok((_, right))) = (expr.left.to_field(schema), expr.right.to_field(schema)) else {
+        return Ok(());
+    };
+    let is_text = |operand: &datafusion::logical_expr::Expr, field: &Field| {
+        let written = matches!(operand, datafusion::logical_expr::Expr::Literal(..));
+        !written && field.data_type().is_string() && matches!(types::name_of(field), "text" | "name" | "varchar")
+    };
+    let is_other = |field: &Field| {
+        let data_type = field.data_type();
+        data_type.is_numeric() || data_type.is_temporal() || data_type == &DataType::Boolean
+    };
+    if (is_text(&expr.left, &left) && is_other(&right)) || (is_other(&left) && is_text(&expr.right, &right)) {
+        let call = format!("{} {} {}", types::sql_name(&left), expr.op, types::sql_name(&right));
+        return Err(Error::UndefinedOperator { call });
+    }
+    Ok(())
 }
 
 /// The types that the operator takes and gives.

@@ -51,6 +51,15 @@ pub const FUNCTIONS: &[Definition] = &[
         let (Some(pattern), Some(escape)) = (call.text(0), call.text(1)) else { return Ok(ScalarValue::Null) };
         Ok(text(Some(with_backslash(&pattern, escape.chars().next())?)))
     }),
+    pure("like_any", 3..=3, "bool", |call| {
+        let (Some(subject), Some(patterns)) = (call.text(0), call.texts(1)) else { return Ok(ScalarValue::Null) };
+        for pattern in patterns.iter().flatten() {
+            if like(&subject, pattern, call.boolean(2) == Some(true))? {
+                return Ok(ScalarValue::Boolean(Some(true)));
+            }
+        }
+        Ok(ScalarValue::Boolean((!patterns.contains(&None)).then_some(false)))
+    }),
     pure("regex_is_match", 3..=3, "bool", |call| {
         let (Some(subject), Some(pattern)) = (call.text(0), call.text(1)) else { return Ok(ScalarValue::Null) };
         let flags = if call.boolean(2) == Some(true) { "i" } else { "" };
@@ -249,6 +258,22 @@ fn similar(pattern: &str, escape: Option<char>) -> Result<Regex> {
     }
     regex.push_str(")$");
     RegexBuilder::new(&regex).dot_matches_new_line(true).build().map_err(|error| wrong(&error))
+}
+
+fn like(subject: &str, pattern: &str, insensitive: bool) -> Result<bool> {
+    let mut regex = String::from("^");
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '%' => regex.push_str(".*"),
+            '_' => regex.push('.'),
+            '\\' => regex.push_str(&regex::escape(&chars.next().unwrap_or('\\').to_string())),
+            other => regex.push_str(&regex::escape(&other.to_string())),
+        }
+    }
+    regex.push('$');
+    let regex = RegexBuilder::new(&regex).case_insensitive(insensitive).dot_matches_new_line(true).build();
+    Ok(regex.map_err(|error| wrong(&error))?.is_match(subject))
 }
 
 /// A pattern of LIKE with the backslash as its escape character.

@@ -7,7 +7,8 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::datatypes::{Int32Type, Int64Type};
 use datafusion::common::ScalarValue;
 
-use super::super::{statics, types};
+use super::super::statics;
+use super::super::types::{self, PgType};
 use super::{Call, Definition, Value, stable, text};
 
 pub const FUNCTIONS: &[Definition] = &[
@@ -180,6 +181,14 @@ pub fn type_oid(name: &str) -> Option<i64> {
         .find(|known| known.sql == alias || known.typname == alias)
         .map(|known| i64::from(known.oid))
         .or_else(|| TYPES.iter().find(|(_, (name, _))| name == alias).map(|(oid, _)| *oid))
+}
+
+/// The type of a function's argument, where all functions of that name and number of arguments agree.
+pub fn argument_type(name: &str, count: usize, index: usize) -> Option<&'static PgType> {
+    let named = PROCEDURES.values().filter(|function| function.name == name && function.modes.is_empty());
+    let mut oids = named.filter(|function| function.arguments.len() == count).map(|function| function.arguments[index]);
+    let oid = oids.next().filter(|first| oids.all(|oid| oid == *first))?;
+    types::TYPES.iter().find(|known| i64::from(known.oid) == oid)
 }
 
 /// The name of a function.

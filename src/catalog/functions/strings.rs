@@ -45,6 +45,9 @@ pub const FUNCTIONS: &[Definition] = &[
             }
         }
     }),
+    pure("bytea_length", 1..=1, "int4", |call| {
+        Ok(ScalarValue::Int32(bytes(call, 0)?.and_then(|bytes| i32::try_from(bytes.len()).ok())))
+    }),
     pure("encode", 2..=2, "text", encode),
     pure("decode", 2..=2, "bytea", decode),
     pure("starts_with", 2..=2, "bool", |call| {

@@ -126,6 +126,13 @@ pub fn name_columns(select: &mut Select) {
         .any(|item| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..)));
     let mut taken: Vec<String> = Vec::new();
     for item in &mut select.projection {
+        // `x ISNULL`, which the parser takes for a name.
+        if let SelectItem::ExprWithAlias { expr, alias } = item
+            && alias.quote_style.is_none()
+            && alias.value.eq_ignore_ascii_case("isnull")
+        {
+            *item = SelectItem::UnnamedExpr(Expr::IsNull(Box::new(super::take(expr))));
+        }
         let (name, is_column, aliased) = match item {
             SelectItem::ExprWithAlias { alias, .. } => (fold(alias), false, true),
             SelectItem::UnnamedExpr(expr) => {
@@ -165,7 +172,11 @@ fn column_name(expr: &Expr) -> Option<String> {
             _ => column_name(root),
         },
         Expr::Function(function) => function.name.0.last().and_then(|part| part.as_ident()).map(fold),
-        Expr::Cast { expr, data_type, .. } => column_name(expr).or_else(|| Some(cast_name(data_type))),
+        // By the name of what is cast, if that is more than the name of a type.
+        Expr::Cast { expr, data_type, .. } => {
+            let own = if has_own_name(expr) { column_name(expr) } else { None };
+            own.or_else(|| Some(cast_name(data_type)))
+        }
         Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => column_name(inner),
         // Named by its ELSE, if that is a column or a call.
         Expr::Case { else_result, .. } => {
@@ -186,6 +197,7 @@ fn column_name(expr: &Expr) -> Option<String> {
         Expr::Trim { trim_where: Some(TrimWhereField::Leading), .. } => Some("ltrim".into()),
         Expr::Trim { trim_where: Some(TrimWhereField::Trailing), .. } => Some("rtrim".into()),
         Expr::Trim { .. } => Some("btrim".into()),
+        Expr::Overlay { .. } => Some("overlay".into()),
         Expr::Position { .. } => Some("position".into()),
         Expr::Ceil { .. } => Some("ceil".into()),
         Expr::Floor { .. } => Some("floor".into()),
@@ -199,6 +211,16 @@ fn column_name(expr: &Expr) -> Option<String> {
         },
         Expr::Value(value) if matches!(value.value, Value::Boolean(_)) => Some("bool".into()),
         _ => None,
+    }
+}
+
+/// Whether a name is a column's or a function's, not just that of a type.
+fn has_own_name(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) | Expr::Collate { expr: inner, .. } | Expr::Cast { expr: inner, .. } => has_own_name(inner),
+        Expr::Case { else_result, .. } => else_result.as_deref().is_some_and(has_own_name),
+        Expr::TypedString(_) | Expr::Interval(_) | Expr::Value(_) => false,
+        other => column_name(other).is_some(),
     }
 }
 

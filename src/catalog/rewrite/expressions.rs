@@ -1,8 +1,8 @@
 //! Expressions that PostgreSQL has a syntax for and DataFusion a function, or none.
 
 use datafusion::logical_expr::sqlparser::ast::{
-    self, BinaryOperator, CastKind, CeilFloorKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, TimezoneInfo, UnaryOperator, Value,
+    self, AccessExpr, BinaryOperator, CastKind, CeilFloorKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArguments, Subscript, TimezoneInfo, UnaryOperator, Value,
 };
 
 use super::super::datetime::Unit;
@@ -72,13 +72,14 @@ pub fn replacement(expr: &mut Expr) -> Option<Expr> {
             UnaryOperator::BitwiseNot => Some(call("bit_not", vec![take(expr)])),
             _ => None,
         },
-        Expr::BinaryOp { op: BinaryOperator::Overlaps, left, right } => match (left.as_mut(), right.as_mut()) {
-            (Expr::Tuple(left), Expr::Tuple(right)) if left.len() == 2 && right.len() == 2 => {
-                let args = left.drain(..).chain(right.drain(..)).collect();
-                Some(call("overlaps", args))
-            }
-            _ => None,
-        },
+        Expr::BinaryOp { op: BinaryOperator::Overlaps, left, right } => {
+            let args: Vec<Expr> = row(left)?.into_iter().chain(row(right)?).collect();
+            (args.len() == 4).then(|| call("overlaps", args))
+        }
+        Expr::Tuple(items) => Some(call("struct", std::mem::take(items))),
+        Expr::CompoundFieldAccess { root, access_chain } => access(root, access_chain),
+        Expr::Like { any: true, negated, expr, pattern, .. } => Some(not(*negated, like_any(expr, pattern, false))),
+        Expr::ILike { any: true, negated, expr, pattern, .. } => Some(not(*negated, like_any(expr, pattern, true))),
         Expr::Interval(interval) => {
             let value = string(&interval.value)?.trim().to_owned();
             let unit = match (&interval.leading_field, value.parse::<f64>()) {
@@ -100,6 +101,40 @@ pub fn replacement(expr: &mut Expr) -> Option<Expr> {
         }
         _ => None,
     }
+}
+
+/// The items of a row that [`replacement`] has made.
+fn row(expr: &Expr) -> Option<Vec<Expr>> {
+    let Expr::Function(function) = expr else { return None };
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let items = list.args.iter().map(|arg| match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
+        _ => None,
+    });
+    is_named(&function.name, "struct").then(|| items.collect())?
+}
+
+fn like_any(expr: &mut Expr, patterns: &mut Expr, insensitive: bool) -> Expr {
+    let insensitive = Expr::Value(Value::Boolean(insensitive).into());
+    call("like_any", vec![take(expr), take(patterns), insensitive])
+}
+
+/// `(row).column`, and slices of arrays with a side left open.
+fn access(root: &mut Expr, chain: &mut Vec<AccessExpr>) -> Option<Expr> {
+    let is_field = |part: &AccessExpr| matches!(part, AccessExpr::Dot(Expr::Identifier(_)));
+    if matches!(root, Expr::Nested(_) | Expr::Function(_)) && chain.iter().all(is_field) {
+        return chain.drain(..).try_fold(take(root), |row, part| match part {
+            AccessExpr::Dot(Expr::Identifier(name)) => Some(call("get_field", vec![row, text(super::fold(&name))])),
+            _ => None,
+        });
+    }
+    for part in chain {
+        if let AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, .. }) = part {
+            lower_bound.get_or_insert_with(|| number(1));
+            upper_bound.get_or_insert_with(|| number(i32::MAX));
+        }
+    }
+    None
 }
 
 /// PostgreSQL's functions under the names that DataFusion has them by, and those that are made of others.
@@ -173,6 +208,19 @@ pub fn sized_cast(operand: &mut Expr, data_type: &DataType) -> Option<Expr> {
         _ => None,
     };
     match data_type {
+        DataType::Array(_) if matches!(operand, Expr::Array(array) if array.elem.is_empty()) => {
+            *operand = text("{}");
+            None
+        }
+        // From its digits, not by way of an exact number.
+        DataType::DoublePrecision | DataType::Float8 | DataType::Float(_) | DataType::Real | DataType::Float4 => {
+            if let Expr::Value(value) = operand
+                && let Value::Number(digits, _) = &value.value
+            {
+                *operand = text(digits.clone());
+            }
+            None
+        }
         DataType::Varchar(n) | DataType::CharacterVarying(n) | DataType::CharVarying(n) => Some(match length(n) {
             Some(n) => call("varchar_n", vec![cast_to(take(operand), DataType::Text), number(n)]),
             None => call("varchar_in", vec![cast_to(take(operand), DataType::Text)]),

@@ -63,6 +63,12 @@ pub fn in_from(factor: &mut TableFactor) {
             (name, alias, &mut args.args, *with_ordinality)
         }
         TableFactor::Function { name, alias, args, with_ordinality, .. } => (name, alias, args, *with_ordinality),
+        TableFactor::UNNEST { alias, array_exprs, with_ordinality, .. } => {
+            let (alias, ordinality) = (alias.take(), *with_ordinality);
+            let arrays = std::mem::take(array_exprs);
+            *factor = derived(arrays, SetColumns::One, alias, &Ident::new("unnest"), ordinality);
+            return;
+        }
         _ => return,
     };
     let record = ["json_to_record", "jsonb_to_record", "json_to_recordset", "jsonb_to_recordset"];
@@ -82,24 +88,35 @@ pub fn in_from(factor: &mut TableFactor) {
     let own = name.0.last().and_then(|part| part.as_ident()).cloned().unwrap_or_else(|| Ident::new("unnest"));
     let args = plain(args);
     let arrays = if array.is_empty() { args } else { vec![call(array, args)] };
-    let mut alias = alias.take().unwrap_or_else(|| TableAlias {
+    *factor = derived(arrays, columns, alias.take(), &own, with_ordinality);
+}
+
+fn derived(
+    arrays: Vec<Expr>,
+    columns: SetColumns,
+    alias: Option<TableAlias>,
+    own: &Ident,
+    with_ordinality: bool,
+) -> TableFactor {
+    let count = arrays.len();
+    let query = query(arrays, columns, with_ordinality);
+    let mut alias = alias.unwrap_or_else(|| TableAlias {
         explicit: true,
         name: Ident::new(own.value.to_lowercase()),
         columns: Vec::new(),
         at: None,
     });
-    let query = query(arrays, columns, with_ordinality);
-    // A single column has the alias's name.
-    if alias.columns.is_empty() {
-        let names: Vec<Ident> = match columns {
-            SetColumns::Named(name) => vec![Ident::new(name)],
-            SetColumns::Many(names) => names.iter().map(|name| Ident::new(*name)).collect(),
-            SetColumns::One => vec![alias.name.clone()],
-        };
-        let ordinality = with_ordinality.then(|| Ident::new("ordinality"));
-        alias.columns = names.into_iter().chain(ordinality).map(column).collect();
-    }
-    *factor = TableFactor::Derived { lateral: true, subquery: Box::new(query), alias: Some(alias), sample: None };
+    // Names that are given stand for the first columns. A single column has the alias's name.
+    let names: Vec<Ident> = match columns {
+        SetColumns::Named(name) => vec![Ident::new(name)],
+        SetColumns::Many(names) => names.iter().map(|name| Ident::new(*name)).collect(),
+        SetColumns::One if count == 1 => vec![alias.name.clone()],
+        SetColumns::One => (0..count).map(|_| Ident::new(own.value.to_lowercase())).collect(),
+    };
+    let ordinality = with_ordinality.then(|| Ident::new("ordinality"));
+    let missing = names.into_iter().chain(ordinality).skip(alias.columns.len()).map(column);
+    alias.columns.extend(missing);
+    TableFactor::Derived { lateral: true, subquery: Box::new(query), alias: Some(alias), sample: None }
 }
 
 fn is_set_named(name: &ObjectName, wanted: &str) -> bool {

@@ -13,7 +13,7 @@ async fn each_kind_has_its_code_and_words() {
         ("SELECT id FROM numbers a, numbers b", "42702 column reference \"id\" is ambiguous"),
         (
             "SELECT nosuch(1)",
-            "42883 function nosuch does not exist | No function matches the given name and argument types. You might need to add explicit type casts.",
+            "42883 function nosuch() does not exist | No function matches the given name and argument types. You might need to add explicit type casts.",
         ),
         (
             "SELECT name, count(*) FROM numbers GROUP BY id",

@@ -52,6 +52,7 @@ clients! {
     pgjdbc: "pgjdbc", matrix::DRIVERS, Runtime::Java("Pgjdbc.java");
     pgx: "pgx", matrix::DRIVERS, Runtime::Go("pgx");
     pq: "lib/pq", matrix::DRIVERS, Runtime::Go("pq");
+    dbd_pg: "DBD::Pg", matrix::DRIVERS, Runtime::System("perl", &["-MDBD::Pg", "-e1"], "dbd_pg.pl");
     npgsql: "Npgsql", matrix::REPLAYED, Runtime::Python("npgsql.py");
 }
 
