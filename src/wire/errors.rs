@@ -364,7 +364,7 @@ fn from_plan(text: String) -> Error {
         return Error::Semantics { sqlstate: "42803", message };
     }
     from_cast(&text)
-        .or_else(|| known::error(&text))
+        .or_else(|| known::plan_error(&text))
         .unwrap_or_else(|| told("42000", "the query has no meaning", &text))
 }
 
