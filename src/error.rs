@@ -663,8 +663,7 @@ mod tests {
         // The disk, the state file or the process itself.
         "53100", "XX001", "XX000", "F0000", "58000", "57P01", "57P03", "08001", "42000",
         // Time and other sessions.
-        "57014", "55006", "28000",
-        // Limits that a specification would take long to reach.
+        "57014", "55006", "28000", // Limits that a specification would take long to reach.
         "54001",
     ];
 
@@ -675,7 +674,9 @@ mod tests {
         let told: String = files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap()).collect();
         for error in one_of_each() {
             let sqlstate = error.sqlstate();
-            assert!(sqlstate.len() == 5 && sqlstate.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit()));
+            assert!(
+                sqlstate.len() == 5 && sqlstate.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
+            );
             assert!(!error.to_string().is_empty());
             let specified = told.contains(&format!("ERROR:  {sqlstate}: "));
             let listed = NOT_BY_A_STATEMENT.contains(&sqlstate);

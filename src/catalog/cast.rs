@@ -62,11 +62,9 @@ fn pg_cast(expr: Expr, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
     };
     match kind(from.data_type(), field.data_type()) {
         Kind::Arrow => Ok(Transformed::no(Expr::Cast(Cast { expr, field }))),
-        Kind::Refused => Err(Error::CannotCast {
-            from: types::sql_name(&from).into(),
-            to: types::sql_name(&field).into(),
+        Kind::Refused => {
+            Err(Error::CannotCast { from: types::sql_name(&from).into(), to: types::sql_name(&field).into() }.into())
         }
-        .into()),
         Kind::Ours => Ok(Transformed::yes(call(*expr, from, field))),
     }
 }
@@ -99,7 +97,9 @@ fn kind(from: &DataType, to: &DataType) -> Kind {
         (from, to) if from.is_string() && to.is_string() => Kind::Arrow,
         (from, _) if from.is_string() => Kind::Ours,
         (_, to) if to.is_string() => Kind::Ours,
-        (D::Timestamp(_, Some(_)), D::Timestamp(_, Some(_))) | (D::Timestamp(_, None), D::Timestamp(_, None)) => Kind::Arrow,
+        (D::Timestamp(_, Some(_)), D::Timestamp(_, Some(_))) | (D::Timestamp(_, None), D::Timestamp(_, None)) => {
+            Kind::Arrow
+        }
         (D::Timestamp(..), D::Timestamp(..) | D::Date32 | D::Time64(_)) => Kind::Ours,
         (D::Date32, D::Timestamp(_, Some(_))) => Kind::Ours,
         (D::Float32 | D::Float64 | D::Decimal128(..), to) if to.is_integer() => Kind::Ours,
@@ -299,7 +299,13 @@ pub fn from_text(text: &str, to: &DataType, scope: &Scope) -> Result<ScalarValue
                 sqlstate: "22P02",
                 message: format!("malformed array literal: \"{text}\""),
             })?;
-            // An array of arrays of numbers is told by its items.
+            let nested = |item: &Option<String>| item.as_ref().is_some_and(|item| item.starts_with('{'));
+            if !item.data_type().is_string() && items.iter().any(nested) {
+                return Err(Error::FeatureNotSupported {
+                    what: "an array literal of several dimensions".into(),
+                    hint: "Write ARRAY[[1, 2], [3, 4]].".into(),
+                });
+            }
             let items = items.into_iter().map(|value| match value {
                 Some(value) => {
                     let value = from_text(&value, item.data_type(), scope)?;

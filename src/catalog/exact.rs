@@ -10,8 +10,8 @@ use datafusion::error::Result as DfResult;
 use datafusion::functions_aggregate::first_last::first_value_udaf;
 use datafusion::logical_expr::expr::{Case, Cast, WindowFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
+use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     Expr, ExprSchemable as _, LogicalPlan, LogicalPlanBuilder, Subquery, Union, WindowFunctionDefinition,
 };
@@ -165,7 +165,9 @@ fn one_type_a_column(union: Union) -> DfResult<LogicalPlan> {
         return Ok(LogicalPlan::Union(union));
     }
     let untyped = |input: &LogicalPlan, column: usize| match input {
-        LogicalPlan::Projection(projection) => known_type(&projection.expr[column], projection.input.schema()).is_none(),
+        LogicalPlan::Projection(projection) => {
+            known_type(&projection.expr[column], projection.input.schema()).is_none()
+        }
         _ => false,
     };
     let mut targets = Vec::with_capacity(columns);

@@ -43,15 +43,12 @@ impl Options {
         let json = format.is_some_and(|format| format.to_string().to_uppercase().contains("JSON"));
         let set = |name: &str, default: bool| {
             let option = options.into_iter().flatten().find(|option| option.name.value.eq_ignore_ascii_case(name));
-            option.map_or(default, |option| !matches!(&option.arg, Some(SqlExpr::Value(off)) if off.to_string() == "false"))
+            option.map_or(
+                default,
+                |option| !matches!(&option.arg, Some(SqlExpr::Value(off)) if off.to_string() == "false"),
+            )
         };
-        Self {
-            analyze,
-            json,
-            costs: set("COSTS", true),
-            timing: set("TIMING", true),
-            summary: set("SUMMARY", analyze),
-        }
+        Self { analyze, json, costs: set("COSTS", true), timing: set("TIMING", true), summary: set("SUMMARY", analyze) }
     }
 }
 
@@ -221,7 +218,9 @@ impl Node {
             }
             LogicalPlan::Subquery(subquery) => Self::of(&subquery.subquery),
             LogicalPlan::Repartition(inner) => Self::of(&inner.input),
-            LogicalPlan::Filter(filter) => Self::of(&filter.input).with("Filter", Json::String(shown(&filter.predicate))),
+            LogicalPlan::Filter(filter) => {
+                Self::of(&filter.input).with("Filter", Json::String(shown(&filter.predicate)))
+            }
             LogicalPlan::TableScan(scan) => {
                 let mut scanned = node("Seq Scan", Vec::new());
                 scanned.relation = Some(scan.table_name.table().to_owned());
@@ -235,14 +234,17 @@ impl Node {
             }
             LogicalPlan::Aggregate(aggregate) => node("HashAggregate", vec![&aggregate.input])
                 .with("Group Key", aggregate.group_expr.iter().map(shown).collect()),
-            LogicalPlan::Sort(sort) => node("Sort", vec![&sort.input])
-                .with("Sort Key", sort.expr.iter().map(|by| shown(&by.expr) + if by.asc { "" } else { " DESC" }).collect()),
+            LogicalPlan::Sort(sort) => node("Sort", vec![&sort.input]).with(
+                "Sort Key",
+                sort.expr.iter().map(|by| shown(&by.expr) + if by.asc { "" } else { " DESC" }).collect(),
+            ),
             LogicalPlan::Limit(limit) => node("Limit", vec![&limit.input]),
             LogicalPlan::Join(join) => {
                 let kind = if join.on.is_empty() { "Nested Loop" } else { "Hash Join" };
                 let on = join.on.iter().map(|(left, right)| format!("({} = {})", shown(left), shown(right)));
                 let on: Vec<String> = on.chain(join.filter.iter().map(shown)).collect();
-                let joined = node(kind, vec![&join.left, &join.right]).with("Join Type", join_type(join.join_type).into());
+                let joined =
+                    node(kind, vec![&join.left, &join.right]).with("Join Type", join_type(join.join_type).into());
                 if on.is_empty() { joined } else { joined.with("Join Filter", Json::String(on.join(" AND "))) }
             }
             LogicalPlan::Union(union) => node("Append", union.inputs.iter().map(AsRef::as_ref).collect()),

@@ -15,10 +15,7 @@ use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, TypePlanner};
 use datafusion::logical_expr::sqlparser::ast::{DataType as SqlType, Statement, TimezoneInfo};
-use datafusion::logical_expr::{
-    AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource,
-    WindowUDF,
-};
+use datafusion::logical_expr::{AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF};
 use datafusion::optimizer::Analyzer;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
@@ -478,7 +475,8 @@ struct PgTypes;
 
 impl TypePlanner for PgTypes {
     fn plan_type_field(&self, sql_type: &SqlType) -> DfResult<Option<FieldRef>> {
-        let plain = |data_type: DataType| Ok(Some(Arc::new(datafusion::arrow::datatypes::Field::new("", data_type, true))));
+        let plain =
+            |data_type: DataType| Ok(Some(Arc::new(datafusion::arrow::datatypes::Field::new("", data_type, true))));
         // Microseconds, which reach as far as PostgreSQL's times.
         let named = match sql_type {
             SqlType::Timestamp(_, zone) => match zone {

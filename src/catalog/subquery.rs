@@ -24,8 +24,8 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::functions::core::expr_fn::get_field;
 use datafusion::logical_expr::expr::{Exists, InSubquery, ScalarFunction};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, Join, LogicalPlan, LogicalPlanBuilder, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Subquery, TypeSignature, Volatility,
+    ColumnarValue, Expr, Join, LogicalPlan, LogicalPlanBuilder, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Subquery, TypeSignature, Volatility,
 };
 use datafusion::physical_plan::execute_stream;
 use futures::StreamExt as _;

@@ -196,10 +196,44 @@ fn told(sqlstate: &'static str, message: &'static str, text: &str) -> Error {
 
 /// Words that mean nothing to who writes SQL.
 const INTERNAL: [&str; 38] = [
-    "DataFusion", "datafusion", "Arrow", "arrow", "Plan(", "Plan:", "SchemaError", "nternal error", "LogicalPlan",
-    "sqlparser", "sql parser", "Utf8", "Int8", "Int16", "Int32", "Int64", "Float32", "Float64", "Decimal128",
-    "Timestamp(", "List(", "Struct(", "Date32", "Boolean", "MonthDayNano", "Execution error", "planning", "::", "Expr",
-    "UDF", "Signature", "coerc", "ysical", "Field {", "Column {", "Some(", "{", "schema",
+    "DataFusion",
+    "datafusion",
+    "Arrow",
+    "arrow",
+    "Plan(",
+    "Plan:",
+    "SchemaError",
+    "nternal error",
+    "LogicalPlan",
+    "sqlparser",
+    "sql parser",
+    "Utf8",
+    "Int8",
+    "Int16",
+    "Int32",
+    "Int64",
+    "Float32",
+    "Float64",
+    "Decimal128",
+    "Timestamp(",
+    "List(",
+    "Struct(",
+    "Date32",
+    "Boolean",
+    "MonthDayNano",
+    "Execution error",
+    "planning",
+    "::",
+    "Expr",
+    "UDF",
+    "Signature",
+    "coerc",
+    "ysical",
+    "Field {",
+    "Column {",
+    "Some(",
+    "{",
+    "schema",
 ];
 
 /// Whether a text is a library's talk to itself.
@@ -311,9 +345,7 @@ fn data_type(name: &str) -> DataType {
 
 fn from_execution(text: String) -> Error {
     let sql = types::in_sql(&text);
-    from_cast(&text)
-        .or_else(|| known::error(&sql))
-        .unwrap_or_else(|| told("22000", "the query failed", &sql))
+    from_cast(&text).or_else(|| known::error(&sql)).unwrap_or_else(|| told("22000", "the query failed", &sql))
 }
 
 fn from_plan(text: String) -> Error {
@@ -349,7 +381,8 @@ fn from_plan(text: String) -> Error {
         }
     }
     for (word, sign) in [(" in LIKE expression", "~~"), (" in BETWEEN expression", ">=")] {
-        let types = first.strip_suffix(word).or_else(|| first.split(word).next().filter(|rest| rest.len() < first.len()));
+        let types =
+            first.strip_suffix(word).or_else(|| first.split(word).next().filter(|rest| rest.len() < first.len()));
         if let Some((left, right)) = types.and_then(|types| types.split_once(" and ")) {
             let left = left.rsplit("coerce types ").next().unwrap_or(left);
             let left = left.rsplit("to coerce ").next().unwrap_or(left);

@@ -165,8 +165,20 @@ fn of_calendar(unit: Unit, date: NaiveDate, at: i64) -> Option<i128> {
         Unit::Year => year,
         Unit::IsoYear => date.iso_week().year().into(),
         Unit::Decade => i128::from(date.year()).div_euclid(10),
-        Unit::Century => if year > 0 { (year + 99) / 100 } else { -((99 - year) / 100) },
-        Unit::Millennium => if year > 0 { (year + 999) / 1000 } else { -((999 - year) / 1000) },
+        Unit::Century => {
+            if year > 0 {
+                (year + 99) / 100
+            } else {
+                -((99 - year) / 100)
+            }
+        }
+        Unit::Millennium => {
+            if year > 0 {
+                (year + 999) / 1000
+            } else {
+                -((999 - year) / 1000)
+            }
+        }
         Unit::Dow => date.weekday().num_days_from_sunday().into(),
         Unit::IsoDow => date.weekday().number_from_monday().into(),
         Unit::Doy => date.ordinal().into(),

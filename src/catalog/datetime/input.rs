@@ -181,7 +181,8 @@ impl Reader {
                 Some((second, fraction)) => (whole(second)?, fraction_of(fraction)?),
             },
         };
-        self.beyond |= hour > 24 || minute > 59 || second > 60 || (hour == 24 && (minute, second, fraction) != (0, 0, 0));
+        self.beyond |=
+            hour > 24 || minute > 59 || second > 60 || (hour == 24 && (minute, second, fraction) != (0, 0, 0));
         self.time = Some((hour * 3600 + minute * 60 + second) * SECOND + fraction);
         match rest {
             "" => Some(()),
@@ -331,7 +332,9 @@ fn month(name: &str) -> Option<i64> {
         "november",
         "december",
     ];
-    let index = MONTHS.iter().position(|month| *month == name || *name == month[..3] || (name == "sept" && *month == "september"))?;
+    let index = MONTHS
+        .iter()
+        .position(|month| *month == name || *name == month[..3] || (name == "sept" && *month == "september"))?;
     i64::try_from(index + 1).ok()
 }
 

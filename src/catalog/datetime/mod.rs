@@ -51,10 +51,10 @@ pub fn zone(name: &str) -> Result<Tz> {
         return Ok(zone);
     }
     let offset = abbreviation(&trimmed.to_lowercase()).or_else(|| input::offset(trimmed));
-    offset.and_then(fixed).or_else(|| titled(trimmed)).ok_or_else(|| Error::Data {
-        sqlstate: "22023",
-        message: format!("time zone \"{name}\" not recognized"),
-    })
+    offset
+        .and_then(fixed)
+        .or_else(|| titled(trimmed))
+        .ok_or_else(|| Error::Data { sqlstate: "22023", message: format!("time zone \"{name}\" not recognized") })
 }
 
 /// `europe/berlin` as `Europe/Berlin`.

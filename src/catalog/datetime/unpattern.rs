@@ -26,7 +26,8 @@ pub fn parse_pattern(text: &str, template: &str) -> Result<(i64, Option<i32>)> {
                 }
             }
             Piece::Pattern { name, written, .. } => {
-                rest = rest.trim_start_matches(|c: char| c.is_whitespace() || (c.is_ascii_punctuation() && !signed(name, c)));
+                rest = rest
+                    .trim_start_matches(|c: char| c.is_whitespace() || (c.is_ascii_punctuation() && !signed(name, c)));
                 if rest.is_empty() {
                     break;
                 }
@@ -88,7 +89,8 @@ impl Read {
             let sign = usize::from(text.starts_with(['+', '-']));
             let digits = text[sign..].chars().take_while(char::is_ascii_digit).count();
             // A year may have more digits, where no number follows.
-            let most = if matches!(name, "YYYY" | "IYYY" | "J" | "SSSS" | "SSSSS") && !next_is_number { 9 } else { width };
+            let most =
+                if matches!(name, "YYYY" | "IYYY" | "J" | "SSSS" | "SSSSS") && !next_is_number { 9 } else { width };
             let digits = digits.min(most);
             let (number, rest) = text.split_at(sign + digits);
             let value: i64 = number.parse().map_err(|_| wrong_number(text, written, width))?;
@@ -103,7 +105,8 @@ impl Read {
         };
         match name {
             "MONTH" | "MON" => {
-                let length = |month: &str| if starts(month) { Some(month.len()) } else { starts(&month[..3]).then_some(3) };
+                let length =
+                    |month: &str| if starts(month) { Some(month.len()) } else { starts(&month[..3]).then_some(3) };
                 let found = MONTHS.iter().enumerate().find_map(|(at, month)| Some((at, length(month)?)));
                 let (month, length) = found.ok_or_else(wrong)?;
                 self.month = i64::try_from(month + 1).ok();

@@ -18,13 +18,18 @@ pub const FUNCTIONS: &[Definition] = &[
         Ok(ScalarValue::Date32(i32::try_from(at.div_euclid(datetime::DAY)).ok()))
     }),
     stable("to_timestamp", 1..=2, "timestamptz", to_timestamp),
-    derived("to_number", 2..=2, Returns::ByValue(|_, values| {
-        let template = values.get(1).copied().flatten().map(ToString::to_string).unwrap_or_default();
-        Ok(Field::new("", DataType::Decimal128(38, super::super::number_pattern::scale(&template)), true))
-    }), |call| {
-        let (Some(value), Some(template)) = (call.text(0), call.text(1)) else { return Ok(ScalarValue::Null) };
-        super::super::number_pattern::to_number(&value, &template).map(|number| text(Some(number)))
-    }),
+    derived(
+        "to_number",
+        2..=2,
+        Returns::ByValue(|_, values| {
+            let template = values.get(1).copied().flatten().map(ToString::to_string).unwrap_or_default();
+            Ok(Field::new("", DataType::Decimal128(38, super::super::number_pattern::scale(&template)), true))
+        }),
+        |call| {
+            let (Some(value), Some(template)) = (call.text(0), call.text(1)) else { return Ok(ScalarValue::Null) };
+            super::super::number_pattern::to_number(&value, &template).map(|number| text(Some(number)))
+        },
+    ),
     stable("age", 1..=2, "interval", age),
     stable("justify_days", 1..=1, "interval", |call| of_interval(call, Interval::justify_days)),
     stable("justify_hours", 1..=1, "interval", |call| of_interval(call, Interval::justify_hours)),
@@ -132,7 +137,9 @@ impl Temporal {
                 let micros = i64::from(value.milliseconds) * 1000;
                 Self::Interval(Interval { months: 0, days: value.days, micros })
             }
-            ScalarValue::IntervalYearMonth(months) => Self::Interval(Interval { months: (*months)?, days: 0, micros: 0 }),
+            ScalarValue::IntervalYearMonth(months) => {
+                Self::Interval(Interval { months: (*months)?, days: 0, micros: 0 })
+            }
             ScalarValue::DurationMicrosecond(micros) => {
                 Self::Interval(Interval { months: 0, days: 0, micros: (*micros)? })
             }

@@ -3,9 +3,9 @@
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result as DfResult;
+use datafusion::logical_expr::ExprSchemable as _;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::sqlparser::ast::BinaryOperator;
-use datafusion::logical_expr::ExprSchemable as _;
 use serde_json::{Map, Value as Json};
 
 use super::super::types;
@@ -31,8 +31,12 @@ pub const FUNCTIONS: &[Definition] = &[
         let key = call.text(1);
         Ok(ScalarValue::Boolean(parse(call, 0)?.zip(key).map(|(value, key)| has_key(&value, &key))))
     }),
-    pure("json_has_any", 2..=2, "bool", |call| has_keys(call, |value, keys| keys.iter().any(|key| has_key(value, key)))),
-    pure("json_has_all", 2..=2, "bool", |call| has_keys(call, |value, keys| keys.iter().all(|key| has_key(value, key)))),
+    pure("json_has_any", 2..=2, "bool", |call| {
+        has_keys(call, |value, keys| keys.iter().any(|key| has_key(value, key)))
+    }),
+    pure("json_has_all", 2..=2, "bool", |call| {
+        has_keys(call, |value, keys| keys.iter().all(|key| has_key(value, key)))
+    }),
     pure("jsonb_concat", 2..=2, "jsonb", concat),
     pure("jsonb_delete", 2..=2, "jsonb", delete),
     pure("jsonb_delete_path", 2..=2, "jsonb", |call| {
@@ -40,9 +44,11 @@ pub const FUNCTIONS: &[Definition] = &[
         remove_at(&mut value, &path);
         Ok(text(Some(jsonb_text(&value))))
     }),
-    pure("jsonb_set", 3..=4, "jsonb", |call| change(call, |value, path, new, create| {
-        put(value, path, new, create, false);
-    })),
+    pure("jsonb_set", 3..=4, "jsonb", |call| {
+        change(call, |value, path, new, create| {
+            put(value, path, new, create, false);
+        })
+    }),
     pure("jsonb_insert", 3..=4, "jsonb", |call| {
         let after = call.boolean(3) == Some(true);
         let (Some(mut value), Some(path), Some(new)) = (parse(call, 0)?, path(call, 1), parse(call, 2)?) else {
@@ -299,9 +305,9 @@ fn built_pairs(call: &Call<'_>) -> Result<Vec<(String, Json)>> {
     (0..call.args.len())
         .step_by(2)
         .map(|index| {
-            let key = call.text(index).ok_or_else(|| {
-                invalid("22023", format!("argument {}: key must not be null", index + 1))
-            })?;
+            let key = call
+                .text(index)
+                .ok_or_else(|| invalid("22023", format!("argument {}: key must not be null", index + 1)))?;
             Ok((key, json_of(call, index + 1)?))
         })
         .collect()
@@ -309,7 +315,8 @@ fn built_pairs(call: &Call<'_>) -> Result<Vec<(String, Json)>> {
 
 /// Pairs of one array, or of an array of keys and one of values.
 fn text_pairs(call: &Call<'_>) -> Result<Option<Vec<(String, Json)>>> {
-    let array = |index: usize| call.texts(index).or_else(|| path(call, index).map(|path| path.into_iter().map(Some).collect()));
+    let array =
+        |index: usize| call.texts(index).or_else(|| path(call, index).map(|path| path.into_iter().map(Some).collect()));
     let Some(first) = array(0) else { return Ok(None) };
     let value = |value: Option<String>| value.map_or(Json::Null, Json::String);
     let key = |key: Option<String>| key.ok_or_else(|| invalid("22004", "null value not allowed for object key".into()));
@@ -572,7 +579,10 @@ fn insert(value: &mut Json, path: &[String], new: Json, after: bool) {
 fn without_nulls(value: Json) -> Json {
     match value {
         Json::Object(map) => Json::Object(
-            map.into_iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| (key, without_nulls(value))).collect(),
+            map.into_iter()
+                .filter(|(_, value)| !value.is_null())
+                .map(|(key, value)| (key, without_nulls(value)))
+                .collect(),
         ),
         Json::Array(items) => Json::Array(items.into_iter().map(without_nulls).collect()),
         other => other,
@@ -625,8 +635,7 @@ pub struct JsonOperators;
 
 impl ExprPlanner for JsonOperators {
     fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> DfResult<PlannerResult<RawBinaryExpr>> {
-        let is_text =
-            |data_type: &DataType| matches!(data_type, DataType::Utf8 | DataType::Utf8View | DataType::Null);
+        let is_text = |data_type: &DataType| matches!(data_type, DataType::Utf8 | DataType::Utf8View | DataType::Null);
         // The operators of arrays look the same.
         let Ok((_, left)) = expr.left.to_field(schema) else { return Ok(PlannerResult::Original(expr)) };
         if !is_text(left.data_type()) {

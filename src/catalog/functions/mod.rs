@@ -42,12 +42,12 @@ mod unknown;
 
 pub use datetime::{Temporal, interval_value};
 pub use json::JsonOperators;
+pub use names::{REG_TYPES, oid_function, text_function};
 pub use operators::Operators;
 pub use sets::{SETS, SetColumns};
 pub use single::{SINGLE_VALUE, single_value};
 pub use strings::bytea;
 pub use unknown::Unknown;
-pub use names::{REG_TYPES, oid_function, text_function};
 
 /// One of them, by name.
 pub fn find(name: &str) -> Option<&'static Definition> {

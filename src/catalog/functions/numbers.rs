@@ -32,13 +32,13 @@ pub const FUNCTIONS: &[Definition] = &[
     }),
     derived("mod", 2..=2, Returns::By(|args| common("mod", args)), modulo),
     pure("width_bucket", 4..=4, "int4", width_bucket),
-    pure("scale", 1..=1, "int4", |call| {
-        Ok(ScalarValue::Int32(decimal(&call.args[0]).map(|(_, scale)| scale.into())))
-    }),
+    pure("scale", 1..=1, "int4", |call| Ok(ScalarValue::Int32(decimal(&call.args[0]).map(|(_, scale)| scale.into())))),
     pure("min_scale", 1..=1, "int4", |call| {
-        Ok(ScalarValue::Int32(decimal_text(&call.args[0]).map(|text| {
-            text.split_once('.').map_or(0, |(_, fraction)| fraction.trim_end_matches('0').len() as i32)
-        })))
+        Ok(ScalarValue::Int32(
+            decimal_text(&call.args[0]).map(|text| {
+                text.split_once('.').map_or(0, |(_, fraction)| fraction.trim_end_matches('0').len() as i32)
+            }),
+        ))
     }),
     derived("trim_scale", 1..=1, Returns::Like(0), |call| Ok(call.args[0].clone())),
     pure("sind", 1..=1, "float8", |call| degrees(call, f64::sin)),

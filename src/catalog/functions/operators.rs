@@ -3,9 +3,9 @@
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result as DfResult;
+use datafusion::logical_expr::ExprSchemable as _;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::sqlparser::ast::BinaryOperator;
-use datafusion::logical_expr::ExprSchemable as _;
 
 use super::super::datetime::{self, Interval, Moment};
 use super::super::types;

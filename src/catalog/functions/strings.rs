@@ -10,7 +10,7 @@ pub const FUNCTIONS: &[Definition] = &[
         let Some(number) = call.integer(0) else { return Ok(ScalarValue::Null) };
         match number {
             0 => Err(invalid("54000", "null character not permitted".into())),
-            ..0 => Err(invalid("54000", "character number must be positive".into())),
+            ..0 => Err(invalid("22023", "character number must be positive".into())),
             _ => match u32::try_from(number).ok().and_then(char::from_u32) {
                 Some(c) => Ok(text(Some(c.to_string()))),
                 None => Err(invalid("54000", format!("requested character too large for encoding: {number}"))),
@@ -58,8 +58,7 @@ pub const FUNCTIONS: &[Definition] = &[
     derived("gen_random_uuid", 0..=0, Returns::Named("uuid"), |_| {
         let mut bytes = [0_u8; 16];
         let random = ring::rand::SystemRandom::new();
-        ring::rand::SecureRandom::fill(&random, &mut bytes)
-            .map_err(|_| Error::Internal("no random bytes".into()))?;
+        ring::rand::SecureRandom::fill(&random, &mut bytes).map_err(|_| Error::Internal("no random bytes".into()))?;
         bytes[6] = bytes[6] & 0x0f | 0x40;
         bytes[8] = bytes[8] & 0x3f | 0x80;
         Ok(text(Some(uuid_text(&bytes))))
@@ -164,12 +163,14 @@ fn encode(call: &Call<'_>) -> Value {
             let lines: Vec<&str> = (0..all.len()).step_by(76).map(|at| &all[at..all.len().min(at + 76)]).collect();
             lines.join("\n")
         }
-        "escape" => bytes.iter().map(|byte| match byte {
-            b'\\' => "\\\\".to_owned(),
-            0 | 0x80.. => format!("\\{byte:03o}"),
-            byte => char::from(*byte).to_string(),
-        })
-        .collect(),
+        "escape" => bytes
+            .iter()
+            .map(|byte| match byte {
+                b'\\' => "\\\\".to_owned(),
+                0 | 0x80.. => format!("\\{byte:03o}"),
+                byte => char::from(*byte).to_string(),
+            })
+            .collect(),
         _ => return Err(invalid("22023", format!("unrecognized encoding: \"{format}\""))),
     };
     Ok(text(Some(encoded)))

@@ -43,9 +43,11 @@ impl ScalarUDFImpl for Unknown {
             .arg_fields
             .iter()
             .enumerate()
-            .map(|(index, field)| {
-                if untyped(index) { Field::new("", DataType::Null, true).into() } else { field.clone() }
-            })
+            .map(
+                |(index, field)| {
+                    if untyped(index) { Field::new("", DataType::Null, true).into() } else { field.clone() }
+                },
+            )
             .collect();
         Err(no_such_function(&self.name, &fields).into())
     }

@@ -3,9 +3,9 @@
 use std::ops::ControlFlow;
 
 use datafusion::logical_expr::sqlparser::ast::{
-    AccessExpr, ArrayElemTypeDef, BinaryOperator, DataType, ExcludeSelectItem, Expr, Ident, ObjectName, ObjectNamePart, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TimezoneInfo, TrimWhereField, Value, VisitMut as _, VisitorMut,
-    WildcardAdditionalOptions,
+    AccessExpr, ArrayElemTypeDef, BinaryOperator, DataType, ExcludeSelectItem, Expr, Ident, ObjectName, ObjectNamePart,
+    Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TimezoneInfo, TrimWhereField, Value,
+    VisitMut as _, VisitorMut, WildcardAdditionalOptions,
 };
 
 use super::super::functions::oid_function;
@@ -163,7 +163,7 @@ pub fn name_columns(select: &mut Select) {
 }
 
 /// PostgreSQL's name for a column that isn't given one.
-fn column_name(expr: &Expr) -> Option<String> {
+pub fn column_name(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Identifier(ident) => Some(fold(ident)),
         Expr::CompoundIdentifier(parts) => parts.last().map(fold),

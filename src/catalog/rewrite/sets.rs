@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use datafusion::logical_expr::sqlparser::ast::{
-    self, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, Query, Select, SelectItem,
-    SetExpr, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, Value, VisitMut as _, VisitorMut,
+    self, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, Query, Select, SelectItem, SetExpr, TableAlias,
+    TableAliasColumnDef, TableFactor, TableWithJoins, Value, VisitMut as _, VisitorMut,
 };
 
 use super::super::functions::{SETS, SetColumns};
@@ -173,16 +173,13 @@ fn written(expr: &Expr) -> Option<i128> {
 /// `SELECT unnest(a) AS c1, ...`, the fields of records each in a column, and perhaps the number of the row.
 fn query(arrays: Vec<Expr>, columns: SetColumns, with_ordinality: bool) -> Query {
     let named = |expr: Expr, name: &str| SelectItem::ExprWithAlias { expr, alias: Ident::new(name) };
-    let unnested = arrays
-        .into_iter()
-        .enumerate()
-        .map(|(index, array)| {
-            let function = match &array {
-                Expr::Function(function) => function.name.to_string(),
-                _ => String::new(),
-            };
-            named(unnested(&function, array), &format!("c{}", index + 1))
-        });
+    let unnested = arrays.into_iter().enumerate().map(|(index, array)| {
+        let function = match &array {
+            Expr::Function(function) => function.name.to_string(),
+            _ => String::new(),
+        };
+        named(unnested(&function, array), &format!("c{}", index + 1))
+    });
     let unnested: Vec<SelectItem> = unnested.collect();
     let count = unnested.len();
     let inner = select(unnested, Vec::new());

@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    AnalyzeFormat, AnalyzeFormatKind, DescribeAlias, Expr, Ident, Query, Select, Statement as Sql, UtilityOption, Value,
-    Visit, Visitor,
+    AnalyzeFormat, AnalyzeFormatKind, DescribeAlias, Expr, Ident, Query, Select, Statement as Sql, UtilityOption,
+    Value, Visit, Visitor,
 };
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Token;

@@ -115,10 +115,10 @@ const OF_ARGUMENTS: [&str; 4] = ["expects", "xpected", "should be", "must be"];
 
 /// The error for the text of a query that can't be planned, if it is of a known kind.
 pub fn plan_error(text: &str) -> Option<Error> {
-    let of_arguments = OF_ARGUMENTS.iter().any(|words| text.contains(words)).then(|| Error::Semantics {
-        sqlstate: "42883",
-        message: "a function does not take such arguments".into(),
-    });
+    let of_arguments = OF_ARGUMENTS
+        .iter()
+        .any(|words| text.contains(words))
+        .then(|| Error::Semantics { sqlstate: "42883", message: "a function does not take such arguments".into() });
     error(text).or(of_arguments)
 }
 
