@@ -299,7 +299,13 @@ pub fn from_text(text: &str, to: &DataType, scope: &Scope) -> Result<ScalarValue
                 sqlstate: "22P02",
                 message: format!("malformed array literal: \"{text}\""),
             })?;
-            // An array of arrays of numbers is told by its items.
+            let nested = |item: &Option<String>| item.as_ref().is_some_and(|item| item.starts_with('{'));
+            if !item.data_type().is_string() && items.iter().any(nested) {
+                return Err(Error::FeatureNotSupported {
+                    what: "an array literal of several dimensions".into(),
+                    hint: "Write ARRAY[[1, 2], [3, 4]].".into(),
+                });
+            }
             let items = items.into_iter().map(|value| match value {
                 Some(value) => {
                     let value = from_text(&value, item.data_type(), scope)?;

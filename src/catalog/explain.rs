@@ -24,7 +24,7 @@ use futures::StreamExt as _;
 use serde_json::{Map, Value as Json, json};
 
 use super::scope::Scope;
-use super::{output_name, subquery, types};
+use super::{functions, output_name, subquery, types};
 use crate::wire::errors::in_sql;
 
 /// What is asked for.
@@ -65,10 +65,15 @@ pub fn explain(plan: LogicalPlan, options: Options, state: &SessionState) -> DfR
         signature: Signature::nullary(Volatility::Volatile),
     };
     let lines = ScalarUDF::new_from_impl(explained).call(Vec::new()).alias(LINES);
+    let line = Expr::Column(Column::from_name(LINES));
+    let line = match functions::find("as_json").filter(|_| options.json) {
+        Some(json) => json.call(vec![line]),
+        None => line,
+    };
     LogicalPlanBuilder::empty(true)
         .project([lines])?
         .unnest_column(Column::from_name(LINES))?
-        .project([Expr::Column(Column::from_name(LINES)).alias("QUERY PLAN")])?
+        .project([line.alias("QUERY PLAN")])?
         .build()
 }
 
@@ -105,7 +110,7 @@ impl ScalarUDFImpl for Explained {
     }
 
     fn return_type(&self, _: &[DataType]) -> DfResult<DataType> {
-        Ok(DataType::List(Arc::new(self.line())))
+        Ok(DataType::new_list(DataType::Utf8, true))
     }
 
     fn return_field_from_args(&self, _: ReturnFieldArgs<'_>) -> DfResult<FieldRef> {
@@ -114,7 +119,7 @@ impl ScalarUDFImpl for Explained {
 
     fn invoke_with_args(&self, _: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
         let lines = self.lines()?;
-        let mut list = ListBuilder::new(StringBuilder::new()).with_field(self.line());
+        let mut list = ListBuilder::new(StringBuilder::new());
         list.append_value(lines.into_iter().map(Some));
         let array: ArrayRef = Arc::new(list.finish());
         Ok(ColumnarValue::Array(array))
@@ -122,11 +127,6 @@ impl ScalarUDFImpl for Explained {
 }
 
 impl Explained {
-    fn line(&self) -> Field {
-        let name = if self.options.json { "json" } else { "text" };
-        types::by_name(name).map_or_else(|| Field::new("item", DataType::Utf8, true), |text| text.field("item"))
-    }
-
     fn lines(&self) -> DfResult<Vec<String>> {
         let start = Instant::now();
         let optimized = subquery::optimize(&self.plan, &self.state)?;
@@ -187,6 +187,8 @@ fn round(millis: f64) -> f64 {
 struct Node {
     kind: &'static str,
     relation: Option<String>,
+    /// The name that the relation goes by.
+    alias: Option<String>,
     /// More of it: `Filter`, `Sort Key`, ...
     details: Vec<(&'static str, Json)>,
     width: usize,
@@ -200,6 +202,7 @@ impl Node {
         let node = |kind: &'static str, inputs: Vec<&LogicalPlan>| Self {
             kind,
             relation: None,
+            alias: None,
             details: Vec::new(),
             width: width(plan),
             children: inputs.into_iter().map(Self::of).collect(),
@@ -208,7 +211,11 @@ impl Node {
         match plan {
             // What only renames or computes has no node.
             LogicalPlan::Projection(projection) => Self { width: width(plan), ..Self::of(&projection.input) },
-            LogicalPlan::SubqueryAlias(alias) => Self::of(&alias.input),
+            LogicalPlan::SubqueryAlias(named) => {
+                let inner = Self::of(&named.input);
+                let name = Some(named.alias.table().to_owned()).filter(|name| Some(name) != inner.relation.as_ref());
+                Self { alias: inner.alias.clone().or(name), ..inner }
+            }
             LogicalPlan::Subquery(subquery) => Self::of(&subquery.subquery),
             LogicalPlan::Repartition(inner) => Self::of(&inner.input),
             LogicalPlan::Filter(filter) => {
@@ -263,7 +270,10 @@ impl Node {
         {
             line = line.replace("Join", &format!("{join} Join"));
         }
-        let _ = write!(line, "{}", self.relation.as_ref().map(|name| format!(" on {name}")).unwrap_or_default());
+        if let Some(relation) = &self.relation {
+            let alias = self.alias.as_ref().map(|alias| format!(" {alias}")).unwrap_or_default();
+            let _ = write!(line, " on {relation}{alias}");
+        }
         if options.costs {
             let _ = write!(line, "  (cost=0.00..0.00 rows=0 width={})", self.width);
         }
@@ -296,7 +306,7 @@ impl Node {
         map.insert("Async Capable".into(), false.into());
         if let Some(relation) = &self.relation {
             map.insert("Relation Name".into(), relation.clone().into());
-            map.insert("Alias".into(), relation.clone().into());
+            map.insert("Alias".into(), self.alias.as_ref().unwrap_or(relation).clone().into());
         }
         if options.costs {
             map.insert("Startup Cost".into(), json!(0.0));

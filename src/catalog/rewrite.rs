@@ -17,11 +17,12 @@ mod expressions;
 mod factors;
 mod from;
 mod numbers;
+mod records;
 mod sets;
 mod subqueries;
 
 use columns::{hide, name_columns, table_oids};
-use factors::{check_rescale, is_check_rescale, is_options_to_table, options_to_table};
+use factors::{check_rescale, check_rescale_records, is_check_rescale, is_options_to_table, options_to_table};
 use subqueries::{array_of, one_row};
 
 /// Columns of a materialized view that only those who name them see, with their types.
@@ -103,7 +104,7 @@ impl VisitorMut for Rewriter<'_> {
                     unqualify(name);
                 }
             }
-            _ => {}
+            other => records::name_all(other),
         }
         ControlFlow::Continue(())
     }
@@ -143,6 +144,8 @@ impl Rewriter<'_> {
                 }
                 table_oids(select);
                 name_columns(select);
+                records::write_out(select);
+                check_rescale_records(select);
                 sets::in_projection(select);
             }
             SetExpr::SetOperation { left, right, .. } => {

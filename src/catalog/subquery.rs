@@ -42,7 +42,12 @@ pub fn optimize(plan: &LogicalPlan, state: &SessionState) -> DfResult<LogicalPla
         Ok(optimized) => has_correlated(optimized)?,
         Err(_) => has_correlated(plan)?,
     };
-    if stuck { state.optimize(&by_row(plan.clone(), state)?) } else { optimized }
+    if !stuck {
+        return optimized;
+    }
+    let optimized = state.optimize(&by_row(plan.clone(), state)?)?;
+    // `x > ANY (SELECT ...)` is an EXISTS only now.
+    if has_correlated(&optimized)? { state.optimize(&by_row(optimized, state)?) } else { Ok(optimized) }
 }
 
 fn has_correlated(plan: &LogicalPlan) -> DfResult<bool> {

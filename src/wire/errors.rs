@@ -396,7 +396,9 @@ fn from_plan(text: String) -> Error {
             format!("column \"{column}\" must appear in the GROUP BY clause or be used in an aggregate function");
         return Error::Semantics { sqlstate: "42803", message };
     }
-    from_cast(&text).or_else(|| known::error(&text)).unwrap_or_else(|| told("42000", "the query has no meaning", &text))
+    from_cast(&text)
+        .or_else(|| known::plan_error(&text))
+        .unwrap_or_else(|| told("42000", "the query has no meaning", &text))
 }
 
 /// What DataFusion has as a function and PostgreSQL as an expression of its own.

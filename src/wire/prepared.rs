@@ -59,7 +59,8 @@ pub(super) struct Plan {
 struct Basis {
     version: u64,
     search_path: String,
-    time_zone: String,
+    /// What text a value has, and what value a text.
+    style: [String; 5],
 }
 
 impl Plan {
@@ -199,7 +200,8 @@ impl Session {
         Basis {
             version: self.shared.planner.version(),
             search_path: self.settings.text("search_path"),
-            time_zone: self.settings.text("timezone"),
+            style: ["timezone", "datestyle", "intervalstyle", "extra_float_digits", "bytea_output"]
+                .map(|name| self.settings.text(name)),
         }
     }
 

@@ -218,7 +218,12 @@ fn to_char(call: &Call<'_>) -> Value {
             let zone = call.zone();
             let offset = datetime::offset_at(at, &zone)?;
             let name = chrono::TimeZone::from_utc_datetime(&zone, &datetime::naive(at)?).format("%Z").to_string();
-            let name = if name.starts_with(char::is_alphabetic) { name } else { String::new() };
+            // A zone that has no abbreviation here shows its offset.
+            let name = match name.starts_with(char::is_alphabetic) {
+                true => name,
+                false if offset == 0 => "UTC".into(),
+                false => format!("{:+03}", offset / 3600),
+            };
             Facts::of_timestamp(datetime::to_local(at, &zone)?, Some((name, offset)))?
         }
         Some(Temporal::Time(at)) => Facts::of_interval(Interval { micros: at, ..Interval::default() }),

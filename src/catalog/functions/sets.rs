@@ -73,12 +73,11 @@ pub const FUNCTIONS: &[Definition] = &[
         };
         Ok(texts(pieces.into_iter().map(|piece| Some(piece).filter(|piece| Some(piece) != null.as_ref()))))
     }),
-    derived("json_items", 1..=1, Returns::By(|_| Ok(list_field(types_field("json")?))), |call| {
-        items(call, |value| Some(value.to_string()))
-    }),
-    derived("jsonb_items", 1..=1, Returns::By(|_| Ok(list_field(types_field("jsonb")?))), |call| {
-        items(call, |value| Some(jsonb_text(&value)))
-    }),
+    pure("json_items", 1..=1, "json[]", |call| items(call, |value| Some(value.to_string()))),
+    pure("jsonb_items", 1..=1, "jsonb[]", |call| items(call, |value| Some(jsonb_text(&value)))),
+    // An item that is unnested has lost its exact type.
+    pure("as_json", 1..=1, "json", |call| Ok(call.args[0].clone())),
+    pure("as_jsonb", 1..=1, "jsonb", |call| Ok(call.args[0].clone())),
     pure("json_item_texts", 1..=1, "text[]", |call| items(call, as_text)),
     pure("json_keys", 1..=1, "text[]", |call| keys(call, false)),
     pure("jsonb_keys", 1..=1, "text[]", |call| keys(call, true)),

@@ -10,7 +10,7 @@ pub const FUNCTIONS: &[Definition] = &[
         let Some(number) = call.integer(0) else { return Ok(ScalarValue::Null) };
         match number {
             0 => Err(invalid("54000", "null character not permitted".into())),
-            ..0 => Err(invalid("54000", "character number must be positive".into())),
+            ..0 => Err(invalid("22023", "character number must be positive".into())),
             _ => match u32::try_from(number).ok().and_then(char::from_u32) {
                 Some(c) => Ok(text(Some(c.to_string()))),
                 None => Err(invalid("54000", format!("requested character too large for encoding: {number}"))),

@@ -163,7 +163,7 @@ pub fn name_columns(select: &mut Select) {
 }
 
 /// PostgreSQL's name for a column that isn't given one.
-fn column_name(expr: &Expr) -> Option<String> {
+pub fn column_name(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Identifier(ident) => Some(fold(ident)),
         Expr::CompoundIdentifier(parts) => parts.last().map(fold),

@@ -76,6 +76,10 @@ pub fn replacement(expr: &mut Expr) -> Option<Expr> {
             let args: Vec<Expr> = row(left)?.into_iter().chain(row(right)?).collect();
             (args.len() == 4).then(|| call("overlaps", args))
         }
+        Expr::Value(value) => match &value.value {
+            Value::UnicodeStringLiteral(read) => Some(text(read.clone())),
+            _ => None,
+        },
         Expr::Tuple(items) => Some(call("struct", std::mem::take(items))),
         Expr::CompoundFieldAccess { root, access_chain } => access(root, access_chain),
         Expr::Like { any: true, negated, expr, pattern, .. } => Some(not(*negated, like_any(expr, pattern, false))),
@@ -139,7 +143,12 @@ fn access(root: &mut Expr, chain: &mut Vec<AccessExpr>) -> Option<Expr> {
 
 /// PostgreSQL's functions under the names that DataFusion has them by, and those that are made of others.
 pub fn function(function: &mut Function) -> Option<Expr> {
-    let renamed = [("variance", "var_samp"), ("every", "bool_and"), ("json_object_keys", "json_object_keys")];
+    let renamed = [
+        ("variance", "var_samp"),
+        ("every", "bool_and"),
+        ("array_remove", "array_remove_all"),
+        ("array_replace", "array_replace_all"),
+    ];
     for (name, known) in renamed {
         if is_named(&function.name, name) {
             function.name = ast::ObjectName::from(vec![ast::Ident::new(known)]);

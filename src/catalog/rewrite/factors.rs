@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use datafusion::logical_expr::sqlparser::ast::{
-    self, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, SetExpr, TableAlias, TableFactor,
-    TableFunctionArgs, Value, VisitMut as _, VisitorMut,
+    self, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, Select, SelectItem,
+    SetExpr, TableAlias, TableFactor, TableFunctionArgs, TableWithJoins, Value, VisitMut as _, VisitorMut,
 };
 
 use super::{CHECK_RESCALE, is_named, parse_query, unqualify};
@@ -75,6 +75,36 @@ pub fn check_rescale(factor: &mut TableFactor) {
         at: None,
     });
     *factor = TableFactor::Derived { lateral: false, subquery: query, alias: Some(alias), sample: None };
+}
+
+/// `SELECT check_rescale(a, b)`: its rows as records.
+pub fn check_rescale_records(select: &mut Select) {
+    let [SelectItem::ExprWithAlias { expr: Expr::Function(function), .. }] = select.projection.as_slice() else {
+        return;
+    };
+    let FunctionArguments::List(list) = &function.args else { return };
+    if !select.from.is_empty() || !is_check_rescale(&function.name) {
+        return;
+    }
+    let mut factor = TableFactor::Table {
+        name: function.name.clone(),
+        alias: None,
+        args: Some(TableFunctionArgs { args: list.args.clone(), settings: None }),
+        with_hints: Vec::new(),
+        version: None,
+        with_ordinality: false,
+        partitions: Vec::new(),
+        json_path: None,
+        sample: None,
+        index_hints: Vec::new(),
+    };
+    check_rescale(&mut factor);
+    let columns = &super::super::rescale::CHECK_RESCALE.columns;
+    let columns = columns.iter().map(|column| Expr::Identifier(Ident::new(column.name.as_str()))).collect();
+    if let [SelectItem::ExprWithAlias { expr, .. }] = select.projection.as_mut_slice() {
+        *expr = super::call("struct", columns);
+    }
+    select.from = vec![TableWithJoins { relation: factor, joins: Vec::new() }];
 }
 
 fn as_text(expr: Expr) -> Expr {

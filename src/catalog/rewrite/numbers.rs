@@ -33,6 +33,17 @@ pub fn small(expr: &mut Expr) {
     }
 }
 
+/// A limit in quotes is a number too.
+fn limit(expr: &mut Expr) {
+    plain(expr);
+    if let Expr::Value(value) = expr
+        && let Value::SingleQuotedString(text) = &value.value
+        && text.trim().parse::<u64>().is_ok()
+    {
+        *expr = Expr::Value(Value::Number(text.trim().to_owned(), false).into());
+    }
+}
+
 /// Takes the cast away again, where a number stands for something else than its value.
 fn plain(expr: &mut Expr) {
     match expr {
@@ -80,9 +91,9 @@ pub fn limits(query: &mut Query) {
     }
     match &mut query.limit_clause {
         Some(LimitClause::LimitOffset { limit, offset, .. }) => {
-            limit.iter_mut().chain(offset.as_mut().map(|offset| &mut offset.value)).for_each(plain);
+            limit.iter_mut().chain(offset.as_mut().map(|offset| &mut offset.value)).for_each(self::limit);
         }
-        Some(LimitClause::OffsetCommaLimit { offset, limit }) => [offset, limit].into_iter().for_each(plain),
+        Some(LimitClause::OffsetCommaLimit { offset, limit }) => [offset, limit].into_iter().for_each(self::limit),
         None => {}
     }
     if let Some(fetch) = &mut query.fetch {

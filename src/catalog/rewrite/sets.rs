@@ -46,13 +46,23 @@ pub fn in_projection(select: &mut Select) {
                 && !array.is_empty()
             {
                 function.name = ObjectName::from(vec![Ident::new(array)]);
-                *expr = call("unnest", vec![super::take(expr)]);
+                *expr = unnested(array, super::take(expr));
             }
             ControlFlow::Continue(())
         }
     }
     for item in &mut select.projection {
         let _ = item.visit(&mut Unnest { depth: 0 });
+    }
+}
+
+/// The items of an array that a function gives, with their exact type.
+fn unnested(function: &str, array: Expr) -> Expr {
+    let item = call("unnest", vec![array]);
+    match function {
+        "json_items" => call("as_json", vec![item]),
+        "jsonb_items" => call("as_jsonb", vec![item]),
+        _ => item,
     }
 }
 
@@ -163,10 +173,13 @@ fn written(expr: &Expr) -> Option<i128> {
 /// `SELECT unnest(a) AS c1, ...`, the fields of records each in a column, and perhaps the number of the row.
 fn query(arrays: Vec<Expr>, columns: SetColumns, with_ordinality: bool) -> Query {
     let named = |expr: Expr, name: &str| SelectItem::ExprWithAlias { expr, alias: Ident::new(name) };
-    let unnested = arrays
-        .into_iter()
-        .enumerate()
-        .map(|(index, array)| named(call("unnest", vec![array]), &format!("c{}", index + 1)));
+    let unnested = arrays.into_iter().enumerate().map(|(index, array)| {
+        let function = match &array {
+            Expr::Function(function) => function.name.to_string(),
+            _ => String::new(),
+        };
+        named(unnested(&function, array), &format!("c{}", index + 1))
+    });
     let unnested: Vec<SelectItem> = unnested.collect();
     let count = unnested.len();
     let inner = select(unnested, Vec::new());

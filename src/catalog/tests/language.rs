@@ -22,7 +22,7 @@ fn columns_have_postgresqls_names() {
         ("SELECT count(*), max(id), id::text FROM mv GROUP BY id", vec!["count int8", "max int8", "id text"]),
         (
             "SELECT id + 1, CASE WHEN true THEN 1 END, CASE WHEN true THEN 1 ELSE id END FROM mv",
-            vec!["?column? int8", "case int8", "id int8"],
+            vec!["?column? int8", "case int4", "id int8"],
         ),
         ("SELECT id, * FROM mv", vec!["id int8", "id int8", "note text"]),
         ("SELECT m.id, m.* FROM mv m", vec!["id int8", "id int8", "note text"]),

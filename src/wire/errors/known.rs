@@ -108,11 +108,19 @@ pub const KNOWN: &[Known] = &[
     known("to grouping function is not in grouping columns", "42803", Is("arguments to GROUPING must be grouping expressions of the associated query level")),
     known("is not supported in the physical expr", "42883", Is("operator does not exist for these types")),
     known("Cannot automatically convert", "42883", Is("a function does not take such arguments")),
-    known("expects", "42883", Is("a function does not take such arguments")),
-    known("xpected", "42883", Is("a function does not take such arguments")),
-    known("should be", "42883", Is("a function does not take such arguments")),
-    known("must be", "42883", Is("a function does not take such arguments")),
 ];
+
+/// What functions say of their arguments when a query is planned. When it runs, these words may mean anything.
+const OF_ARGUMENTS: [&str; 4] = ["expects", "xpected", "should be", "must be"];
+
+/// The error for the text of a query that can't be planned, if it is of a known kind.
+pub fn plan_error(text: &str) -> Option<Error> {
+    let of_arguments = OF_ARGUMENTS
+        .iter()
+        .any(|words| text.contains(words))
+        .then(|| Error::Semantics { sqlstate: "42883", message: "a function does not take such arguments".into() });
+    error(text).or(of_arguments)
+}
 
 /// The error for a text, if it is of a known kind.
 pub fn error(text: &str) -> Option<Error> {
