@@ -15,6 +15,9 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, ExprSchemable as _, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
 
+use super::exact::reg_type;
+use super::functions;
+
 /// See the module.
 #[derive(Debug)]
 pub struct TypeLiterals;
@@ -82,6 +85,12 @@ fn typed(literal: Expr, other: &Expr, schema: &DFSchema) -> DfResult<Expr> {
     let Ok(data_type) = other.get_type(schema) else {
         return Ok(Expr::Literal(ScalarValue::Utf8(Some(text)), metadata));
     };
+    if let Some(name) = other.to_field(schema).ok().and_then(|(_, field)| reg_type(&field))
+        && text.parse::<u32>().is_err()
+        && let Some(function) = functions::find(&functions::oid_function(name))
+    {
+        return Ok(function.call(vec![Expr::Literal(ScalarValue::Utf8(Some(text)), metadata)]));
+    }
     let value = match &data_type {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => ScalarValue::Utf8(Some(text)),
         // Read as any other cast of text, which may ask the session.

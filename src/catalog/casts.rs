@@ -46,7 +46,8 @@ pub fn target(function: &str) -> Option<&'static PgType> {
 
 /// The type that a function takes an argument as, where that is the same for all functions of that name.
 pub fn argument(function: &str, count: usize, index: usize) -> Option<&'static PgType> {
-    functions::argument_type(function, count, index)
+    let oid = functions::procedures::FUNCTIONS.argument(function, count, index)?;
+    types::TYPES.iter().find(|known| i64::from(known.oid) == oid)
 }
 
 /// The functions that cast to arrays.

@@ -7,14 +7,16 @@ use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::{Transformed, TreeNode as _};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result as DfResult;
+use datafusion::functions::core::named_struct;
 use datafusion::functions_aggregate::first_last::first_value_udaf;
-use datafusion::logical_expr::expr::{Case, Cast, WindowFunction};
+use datafusion::logical_expr::expr::{Case, Cast, FieldMetadata, WindowFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     Expr, ExprSchemable as _, LogicalPlan, LogicalPlanBuilder, Subquery, Union, WindowFunctionDefinition,
 };
+use datafusion::prelude::lit;
 
 use super::{cast, functions, types};
 use crate::error::Error;
@@ -263,12 +265,14 @@ fn called(name: &str, args: Vec<Expr>) -> Option<Transformed<Expr>> {
     functions::find(name).map(|definition| Transformed::yes(definition.call(args)))
 }
 
+/// The type of oids that are shown as names.
+pub fn reg_type(field: &FieldRef) -> Option<&'static str> {
+    let marked = types::marked(field).filter(|_| field.data_type() == &DataType::Int32);
+    marked.map(|pg_type| pg_type.name).filter(|name| functions::REG_TYPES.contains(name))
+}
+
 /// The last step: oids that are shown as names, and whole numbers without a sign, which PostgreSQL doesn't have.
 pub fn shown(plan: LogicalPlan) -> DfResult<LogicalPlan> {
-    let reg_type = |field: &FieldRef| {
-        let marked = types::marked(field).filter(|_| field.data_type() == &DataType::Int32);
-        marked.map(|pg_type| pg_type.name).filter(|name| functions::REG_TYPES.contains(name))
-    };
     let signed = |field: &FieldRef| match field.data_type() {
         DataType::UInt8 | DataType::UInt16 | DataType::Int8 => Some(DataType::Int16),
         DataType::UInt32 | DataType::UInt64 => Some(DataType::Int64),
@@ -289,7 +293,12 @@ pub fn shown(plan: LogicalPlan) -> DfResult<LogicalPlan> {
                 return Expr::Cast(Cast::new(Box::new(column), data_type)).alias(name);
             }
             match reg_type(field).and_then(|name| functions::find(&functions::text_function(name))) {
-                Some(function) => function.call(vec![column]).alias(name),
+                Some(function) => {
+                    // Clients are told the type, and ask for the name or for the oid.
+                    let both = vec![lit("oid"), column.clone(), lit("name"), function.call(vec![column])];
+                    let metadata = FieldMetadata::from(field.metadata().clone());
+                    named_struct().call(both).alias_with_metadata(name, Some(metadata))
+                }
                 None => column,
             }
         })

@@ -13,6 +13,7 @@ use crate::error::Error;
 mod activity;
 mod analyze;
 mod batch;
+mod both;
 mod cast;
 pub mod casts;
 mod computed;

@@ -107,6 +107,11 @@ fn of_expr(expr: &Expr, input: &LogicalPlan) -> Option<Origin> {
     match expr {
         Expr::Alias(alias) => of_expr(&alias.expr, input),
         Expr::Column(column) => origin(input, position(column, input)?),
+        // An oid that is shown with its name: see `Session::plan`.
+        Expr::ScalarFunction(call) if call.func.name() == "named_struct" => match call.args.as_slice() {
+            [_, Expr::Column(column), _, _] => origin(input, position(column, input)?),
+            _ => None,
+        },
         _ => None,
     }
 }

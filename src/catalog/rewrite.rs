@@ -98,6 +98,7 @@ impl VisitorMut for Rewriter<'_> {
         match factor {
             TableFactor::Table { name, args: Some(_), .. } if is_check_rescale(name) => check_rescale(factor),
             TableFactor::Table { name, args: Some(_), .. } if is_options_to_table(name) => options_to_table(factor),
+            TableFactor::Table { name, args: Some(_), .. } if is_partition_function(name) => no_partitions(factor),
             TableFactor::Table { args: Some(_), .. } | TableFactor::Function { .. } | TableFactor::UNNEST { .. } => {
                 sets::in_from(factor);
                 if let TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. } = factor {
@@ -312,12 +313,12 @@ fn cast(operand: &mut Expr, data_type: &DataType) -> Option<Expr> {
     if let Some(function) = casts::array_function(&to) {
         return Some(call(&function, vec![take(operand)]));
     }
-    if to != "text" {
-        return None;
+    if let ("text" | "varchar" | "name", Expr::Function(function)) = (to.as_str(), &*operand)
+        && let Some(from) = REG_TYPES.iter().find(|from| is_named(&function.name, &oid_function(from)))
+    {
+        return Some(call(&text_function(from), vec![take(operand)]));
     }
-    let Expr::Function(function) = operand else { return None };
-    let from = REG_TYPES.iter().find(|from| is_named(&function.name, &oid_function(from)))?;
-    Some(call(&text_function(from), vec![take(operand)]))
+    None
 }
 
 /// Types that DataFusion doesn't tell from others.
@@ -330,4 +331,18 @@ fn take(expr: &mut Expr) -> Expr {
 
 fn fold(ident: &Ident) -> String {
     if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
+}
+
+fn is_partition_function(name: &ObjectName) -> bool {
+    let last = name.0.last().and_then(|part| part.as_ident());
+    last.is_some_and(|ident| ["pg_partition_tree", "pg_partition_ancestors"].contains(&ident.value.as_str()))
+}
+
+/// Of a relation that isn't partitioned these give no rows, and none is here.
+fn no_partitions(factor: &mut TableFactor) {
+    const NONE: &str = "SELECT 0::oid AS relid, 0::oid AS parentrelid, true AS isleaf, 0::int AS level WHERE false";
+    let TableFactor::Table { alias, .. } = factor else { return };
+    if let Some(subquery) = parse_query(NONE) {
+        *factor = TableFactor::Derived { lateral: false, subquery, alias: alias.take(), sample: None };
+    }
 }

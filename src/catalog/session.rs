@@ -24,9 +24,10 @@ use rusqlite::{OptionalExtension as _, params};
 use tokio_util::sync::CancellationToken;
 
 use super::analyze::TypeLiterals;
+use super::both::Both;
 use super::cast::PgCasts;
 use super::casts::Arrays;
-use super::functions::{self, JsonOperators, Operators, Unknown};
+use super::functions::{self, JsonOperators, Operators, Unknown, Vectors};
 use super::guard::{GuardPlan, Memory};
 use super::origin::Relation;
 use super::rescale::CheckRescale;
@@ -79,6 +80,7 @@ impl Catalog {
         planners.insert(0, Arc::new(JsonOperators));
         planners.insert(1, Arc::new(Operators));
         planners.insert(0, Arc::new(Arrays));
+        planners.insert(0, Arc::new(Vectors));
         state = SessionStateBuilder::new_from_existing(state)
             .with_analyzer_rules(analyzer.rules)
             .with_expr_planners(planners)
@@ -99,6 +101,7 @@ impl Catalog {
                     Some(_) => Arc::new(table),
                     None => Arc::new(EmptyTable::new(table.schema())),
                 };
+                let table = if view.name == statics::DESCRIPTIONS { with_postgresqls(table) } else { table };
                 ((view.schema.as_str(), view.name.as_str()), table)
             })
             .collect();
@@ -332,14 +335,28 @@ impl Session {
             })
             .unwrap_or_default();
         let known = self.catalog.tables.keys().map(|(_, table)| *table).chain(users.iter().map(String::as_str));
+        // One of just that name is in a schema that search_path doesn't name.
+        let elsewhere = SCHEMAS.iter().map(|(schema, ..)| *schema).filter(|_| name.schema().is_none());
+        let elsewhere = elsewhere
+            .into_iter()
+            .find(|schema| self.catalog.tables.contains_key(&(*schema, name.table())))
+            .map(|schema| format!("{schema}.{}", name.table()));
         Error::UndefinedRelation {
             kind: "relation",
             name: match name.schema() {
                 Some(schema) => format!("{schema}.{}", name.table()),
                 None => name.table().into(),
             },
-            nearest: nearest(name.table(), known),
+            nearest: elsewhere.or_else(|| nearest(name.table(), known)),
         }
+    }
+}
+
+/// The descriptions of relations and columns, and those of PostgreSQL's own objects.
+fn with_postgresqls(table: Arc<dyn TableProvider>) -> Arc<dyn TableProvider> {
+    match statics::table(statics::DESCRIPTIONS) {
+        Ok(Some(fixed)) => Arc::new(Both::new(table, fixed)),
+        _ => table,
     }
 }
 

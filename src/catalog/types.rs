@@ -52,7 +52,8 @@ impl PgType {
         match self.name {
             "bool" => DataType::Boolean,
             "int2" => DataType::Int16,
-            "int4" | "oid" | "regclass" | "regtype" | "regnamespace" | "regrole" => DataType::Int32,
+            "int4" | "oid" => DataType::Int32,
+            reg if reg.starts_with("reg") => DataType::Int32,
             "int8" => DataType::Int64,
             "float4" => DataType::Float32,
             "float8" => DataType::Float64,
@@ -80,7 +81,7 @@ impl PgType {
         match self.name {
             "bool" | "int2" | "int4" | "int8" | "float4" | "float8" | "text" | "date" | "time" | "timestamp"
             | "timestamptz" | "interval" | "numeric" | "bytea" | "text[]" | "int4[]" => return metadata,
-            "oid" | "regclass" | "regtype" | "regnamespace" | "regrole" => {
+            oid if oid == "oid" || oid.starts_with("reg") => {
                 metadata.insert(arrow_pg::datatypes::PG_OID_ALIAS_KEY.into(), self.name.into());
             }
             "char" => {
@@ -128,6 +129,9 @@ pub const TYPES: &[PgType] = types![
     "timestamptz"  "timestamptz"  1184 8  true  "d" "p" 0   "timestamp with time zone";
     "interval"     "interval"     1186 16 false "d" "p" 0   "interval";
     "numeric"      "numeric"      1700 -1 false "i" "m" 0   "numeric";
+    "regprocedure" "regprocedure" 2202 4  true  "i" "p" 0   "regprocedure";
+    "regoper"      "regoper"      2203 4  true  "i" "p" 0   "regoper";
+    "regoperator"  "regoperator"  2204 4  true  "i" "p" 0   "regoperator";
     "regclass"     "regclass"     2205 4  true  "i" "p" 0   "regclass";
     "regtype"      "regtype"      2206 4  true  "i" "p" 0   "regtype";
     "regnamespace" "regnamespace" 4089 4  true  "i" "p" 0   "regnamespace";
@@ -148,6 +152,7 @@ pub const TYPES: &[PgType] = types![
     "varchar[]"    "_varchar"     1015 -1 false "i" "x" 100 "character varying[]";
     "time[]"       "_time"        1183 -1 false "d" "x" 0   "time without time zone[]";
     "bool[]"       "_bool"        1000 -1 false "i" "x" 0   "boolean[]";
+    "char[]"       "_char"        1002 -1 false "i" "x" 0   "\"char\"[]";
     "name[]"       "_name"        1003 -1 false "i" "x" 950 "name[]";
     "int2[]"       "_int2"        1005 -1 false "i" "x" 0   "smallint[]";
     "int4[]"       "_int4"        1007 -1 false "i" "x" 0   "integer[]";

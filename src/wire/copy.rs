@@ -32,8 +32,8 @@ impl Session {
             ForceQuote::All => vec![true; rows.columns.len()],
             ForceQuote::Columns(names) => {
                 if let Some(name) = names.iter().find(|name| rows.columns.iter().all(|column| column.name != **name)) {
-                    let message = format!("FORCE_QUOTE column \"{name}\" not referenced by COPY");
-                    return Err(Error::Semantics { sqlstate: "42P10", message });
+                    let message = format!("column \"{name}\" does not exist");
+                    return Err(Error::Semantics { sqlstate: "42703", message });
                 }
                 rows.columns.iter().map(|column| names.contains(&column.name)).collect()
             }
@@ -50,7 +50,7 @@ impl Copy {
         let response = CopyOutResponse::new(format as i8, count as i16, vec![format; count]);
         link.feed(Backend::CopyOutResponse(response)).await?;
         self.writer.write_header(link.buffer(), &self.rows.columns);
-        let writer = self.writer;
+        let mut writer = self.writer;
         let write = |out: &mut _, columns: &[_], arrays: &[_], row, style: &_| {
             writer.write_row(out, columns, arrays, row, style)
         };

@@ -235,10 +235,17 @@ fn type_size(pg_type: &Type) -> i16 {
     }
 }
 
-/// Makes the arrays of a batch ready for [`write_row`]: dictionaries and runs become plain arrays, and a type that turned
-/// out otherwise than it was described becomes what it was described as.
+/// Makes the arrays of a batch ready for [`write_row`]: dictionaries and runs become plain arrays, a type that turned out
+/// otherwise than it was described becomes what it was described as, and of an oid with its name the one that is sent
+/// stays.
 pub fn plain(batch: &RecordBatch, columns: &[Column]) -> Result<Vec<ArrayRef>> {
     let arrays = batch.columns().iter().zip(columns).map(|(array, column)| match array.data_type() {
+        // An oid and its name.
+        DataType::Struct(_) if is_alias(&column.pg_type) => {
+            let parts = array.as_struct();
+            Ok(Arc::clone(parts.column(if column.format == FieldFormat::Text { 1 } else { 0 })))
+        }
+        _ if is_alias(&column.pg_type) => Ok(Arc::clone(array)),
         DataType::Dictionary(_, value) => cast(array, value),
         DataType::RunEndEncoded(_, value) => cast(array, value.data_type()),
         same if same == column.field.data_type() => Ok(Arc::clone(array)),

@@ -5,11 +5,17 @@ use std::sync::Arc;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, ListArray};
 use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::DFSchema;
 use datafusion::error::Result as DfResult;
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawFieldAccessExpr};
 use datafusion::logical_expr::{
-    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, ExprSchemable as _, GetFieldAccess, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility,
 };
+use datafusion::prelude::lit;
 use datafusion_pg_catalog::pg_catalog::{array_bounds_udf, quote_ident_udf};
+
+use super::super::types;
 
 /// All of them.
 pub fn all() -> Vec<ScalarUDF> {
@@ -20,6 +26,33 @@ pub fn all() -> Vec<ScalarUDF> {
         quote_ident_udf::create_quote_ident_udf(),
         quote_ident_udf::create_parse_ident_udf(),
     ]
+}
+
+/// `int2vector` and `oidvector` count from 0, all other arrays from 1.
+#[derive(Debug)]
+pub struct Vectors;
+
+impl ExprPlanner for Vectors {
+    fn plan_field_access(
+        &self,
+        access: RawFieldAccessExpr,
+        schema: &DFSchema,
+    ) -> DfResult<PlannerResult<RawFieldAccessExpr>> {
+        let RawFieldAccessExpr { field_access, expr } = access;
+        let field_access = match field_access {
+            GetFieldAccess::ListIndex { key }
+                if expr.to_field(schema).is_ok_and(|(_, field)| is_vector(types::name_of(&field))) =>
+            {
+                GetFieldAccess::ListIndex { key: Box::new(*key + lit(1_i64)) }
+            }
+            other => other,
+        };
+        Ok(PlannerResult::Original(RawFieldAccessExpr { field_access, expr }))
+    }
+}
+
+fn is_vector(type_name: &str) -> bool {
+    matches!(type_name, "int2vector" | "oidvector")
 }
 
 /// An empty array for NULL: `array(SELECT ...)` of no rows, where array_agg gives NULL.

@@ -33,6 +33,7 @@ mod numbers;
 mod operators;
 mod patterns;
 mod privileges;
+pub mod procedures;
 mod session;
 mod sets;
 mod signatures;
@@ -42,12 +43,12 @@ mod sleep;
 mod strings;
 mod unknown;
 
+pub use arrays::Vectors;
 pub use datetime::{Temporal, interval_value};
 pub use json::JsonOperators;
 pub use names::{REG_TYPES, oid_function, text_function};
 pub use operators::Operators;
 pub use sets::{SETS, SetColumns};
-pub use signatures::argument_type;
 pub use single::{SINGLE_VALUE, single_value};
 pub use strings::bytea;
 pub use unknown::Unknown;
@@ -76,6 +77,7 @@ fn definitions() -> impl Iterator<Item = &'static Definition> {
         sizes::FUNCTIONS,
         format::FUNCTIONS,
         signatures::FUNCTIONS,
+        procedures::DEFINITIONS,
         json::FUNCTIONS,
         datetime::FUNCTIONS,
         lists::FUNCTIONS,

@@ -12,6 +12,52 @@ use crate::clock::now_micros;
 use crate::error::Error;
 use crate::store::users;
 
+/// The names of PostgreSQL's encodings, in the order of their numbers.
+const ENCODINGS: [&str; 42] = [
+    "SQL_ASCII",
+    "EUC_JP",
+    "EUC_CN",
+    "EUC_KR",
+    "EUC_TW",
+    "EUC_JIS_2004",
+    "UTF8",
+    "MULE_INTERNAL",
+    "LATIN1",
+    "LATIN2",
+    "LATIN3",
+    "LATIN4",
+    "LATIN5",
+    "LATIN6",
+    "LATIN7",
+    "LATIN8",
+    "LATIN9",
+    "LATIN10",
+    "WIN1256",
+    "WIN1258",
+    "WIN866",
+    "WIN874",
+    "KOI8R",
+    "WIN1251",
+    "WIN1252",
+    "ISO_8859_5",
+    "ISO_8859_6",
+    "ISO_8859_7",
+    "ISO_8859_8",
+    "WIN1250",
+    "WIN1253",
+    "WIN1254",
+    "WIN1255",
+    "WIN1257",
+    "KOI8U",
+    "SJIS",
+    "BIG5",
+    "GBK",
+    "UHC",
+    "GB18030",
+    "JOHAB",
+    "SHIFT_JIS_2004",
+];
+
 pub const FUNCTIONS: &[Definition] = &[
     stable("version", 0..=0, "text", |_| {
         Ok(text(Some(format!(
@@ -46,10 +92,9 @@ pub const FUNCTIONS: &[Definition] = &[
     stable("pg_client_encoding", 0..=0, "name", |_| Ok(text(Some("UTF8")))),
     stable("getdatabaseencoding", 0..=0, "name", |_| Ok(text(Some("UTF8")))),
     stable("pg_encoding_to_char", 1..=1, "name", |call| {
-        Ok(text(call.integer(0).map(|encoding| match encoding {
-            0 => "SQL_ASCII",
-            6 => "UTF8",
-            _ => "",
+        Ok(text(call.integer(0).map(|encoding| {
+            let name = usize::try_from(encoding).ok().and_then(|encoding| ENCODINGS.get(encoding));
+            name.copied().unwrap_or_default()
         })))
     }),
     stable("pg_char_to_encoding", 1..=1, "int4", |call| {
