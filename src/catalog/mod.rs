@@ -14,11 +14,18 @@ mod activity;
 mod analyze;
 mod batch;
 mod both;
+mod cast;
+pub mod casts;
 mod computed;
 mod connection;
+mod datetime;
+mod exact;
+mod explain;
 mod filter;
 mod functions;
 mod guard;
+mod marks;
+mod number_pattern;
 mod origin;
 mod own_functions;
 mod rescale;
@@ -36,6 +43,7 @@ pub mod view;
 #[cfg(test)]
 mod tests;
 
+pub use cast::interval;
 pub use connection::prepare_connection;
 pub use guard::Memory;
 pub use origin::{Origin, origins};

@@ -8,31 +8,26 @@ use datafusion::catalog::TableProvider;
 use datafusion::catalog::default_table_source::provider_as_source;
 use datafusion::common::TableReference;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode as _};
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::empty::EmptyTable;
 use datafusion::error::Result as DfResult;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::expr::{Cast, FieldMetadata};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, TypePlanner};
-use datafusion::logical_expr::sqlparser::ast::{DataType as SqlType, Statement};
-use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{
-    AggregateUDF, Expr, ExprSchemable as _, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource,
-    WindowUDF,
-};
+use datafusion::logical_expr::sqlparser::ast::{DataType as SqlType, Statement, TimezoneInfo};
+use datafusion::logical_expr::{AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF};
 use datafusion::optimizer::Analyzer;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
-use datafusion::prelude::{SessionConfig, lit};
+use datafusion::prelude::SessionConfig;
 use datafusion::sql::planner::{ParserOptions, SqlToRel};
 use rusqlite::{OptionalExtension as _, params};
 use tokio_util::sync::CancellationToken;
 
 use super::analyze::TypeLiterals;
 use super::both::Both;
-use super::functions::{self, JsonOperators, Vectors};
+use super::cast::PgCasts;
+use super::casts::Arrays;
+use super::functions::{self, JsonOperators, Operators, Unknown, Vectors};
 use super::guard::{GuardPlan, Memory};
 use super::origin::Relation;
 use super::rescale::CheckRescale;
@@ -40,7 +35,7 @@ use super::scope::{Host, Scope, ScopeExtension, Server};
 use super::strict::Strict;
 use super::table::SqliteTable;
 use super::view::VIEWS;
-use super::{DATABASE, SCHEMAS, rewrite, statics, store_error, types};
+use super::{DATABASE, SCHEMAS, exact, explain, marks, rewrite, statics, store_error, types};
 use crate::auth;
 use crate::error::{Error, Result, nearest};
 use crate::limits::parse_bytes;
@@ -70,7 +65,7 @@ impl Catalog {
         let mut config = SessionConfig::new().with_target_partitions(1).with_information_schema(false);
         let options = config.options_mut();
         options.sql_parser.map_string_types_to_utf8view = false;
-        options.sql_parser.parse_float_as_decimal = false;
+        options.sql_parser.parse_float_as_decimal = true;
         options.sql_parser.default_null_ordering = "nulls_max".into();
         options.execution.time_zone = Some(types::UTC.into());
         // A plan may be run again, and a dynamic filter keeps what it learned from the rows of the run before.
@@ -78,10 +73,13 @@ impl Catalog {
         let mut analyzer = Analyzer::new();
         analyzer.rules.insert(0, Arc::new(TypeLiterals));
         // Behind the one that gives operands their types.
+        analyzer.rules.push(Arc::new(PgCasts));
         analyzer.rules.push(Arc::new(Strict));
         let mut state = SessionStateBuilder::new().with_config(config).with_default_features().build();
         let mut planners = state.expr_planners().to_vec();
         planners.insert(0, Arc::new(JsonOperators));
+        planners.insert(1, Arc::new(Operators));
+        planners.insert(0, Arc::new(Arrays));
         planners.insert(0, Arc::new(Vectors));
         state = SessionStateBuilder::new_from_existing(state)
             .with_analyzer_rules(analyzer.rules)
@@ -93,6 +91,7 @@ impl Catalog {
             // A function of that name may be there already: ours is PostgreSQL's.
             let _ = datafusion::execution::FunctionRegistry::register_udf(&mut state, Arc::new(function));
         }
+        let _ = datafusion::execution::FunctionRegistry::register_udaf(&mut state, Arc::new(functions::single_value()));
         let tables = VIEWS
             .iter()
             .filter(|view| view.is_visible())
@@ -146,22 +145,26 @@ impl Session {
     /// # Errors
     /// What DataFusion says, with an [`Error`] of ours inside where we know better: an unknown relation, a source.
     pub fn plan(&self, mut statement: Statement) -> DfResult<LogicalPlan> {
-        if !matches!(statement, Statement::Query(_) | Statement::Explain { .. }) {
+        if let Statement::Explain { analyze, format, options, statement, .. } = statement {
+            let options = explain::Options::new(analyze, format.as_ref(), options.as_deref());
+            return explain::explain(self.plan(*statement)?, options, &self.state);
+        }
+        if !matches!(statement, Statement::Query(_)) {
             return Err(Error::Internal("only queries are planned here".into()).into());
         }
         let hidden = rewrite::statement(
             &mut statement,
             &|schema, name| matches!(self.kind(schema, name), Ok(Some(kind)) if kind == "materialized view"),
-        );
+        )?;
         let provider = Planner { session: self, hidden };
         let options = ParserOptions {
-            parse_float_as_decimal: false,
+            parse_float_as_decimal: true,
             map_string_types_to_utf8view: false,
             default_null_ordering: datafusion::sql::planner::NullOrdering::NullsMax,
             ..ParserOptions::default()
         };
         let plan = SqlToRel::new_with_options(&provider, options).sql_statement_to_plan(statement)?;
-        show_names(json_as_text(plan)?)
+        exact::shown(marks::marked(exact::exact(plan)?)?)
     }
 
     /// Optimizes a plan. Calls of stable functions are computed here, on the present snapshot: see
@@ -370,74 +373,6 @@ fn state_table(connection: &rusqlite::Connection, name: &str) -> rusqlite::Resul
     }))
 }
 
-/// Casts of json, jsonb and of oids with names to text as calls of functions. The first are text to DataFusion, so that
-/// the cast would be left away, and a client told that it gets jsonb; the last are numbers.
-fn json_as_text(plan: LogicalPlan) -> DfResult<LogicalPlan> {
-    let mut changed = false;
-    plan.transform_up_with_subqueries(|plan| {
-        let schema = merge_schema(&plan.inputs());
-        let preserver = NamePreserver::new(&plan);
-        let plan = plan.map_expressions(|expr| {
-            let name = preserver.save(&expr);
-            let expr = expr.transform_up(|expr| match expr {
-                Expr::Cast(Cast { expr, field }) if field.data_type() == &DataType::Utf8 => {
-                    let is_json = expr.to_field(&schema).is_ok_and(|(_, from)| {
-                        from.data_type() == &DataType::Utf8 && matches!(types::name_of(&from), "json" | "jsonb")
-                    });
-                    let reg_type = expr.to_field(&schema).ok().and_then(|(_, from)| reg_type(&from));
-                    let function = match reg_type {
-                        Some(name) => functions::scalar(&functions::text_function(name)),
-                        None => functions::scalar("jsonb_out").filter(|_| is_json),
-                    };
-                    Ok(match function {
-                        Some(function) => Transformed::yes(function.call(vec![*expr])),
-                        None => Transformed::no(Expr::Cast(Cast { expr, field })),
-                    })
-                }
-                other => Ok(Transformed::no(other)),
-            })?;
-            Ok(expr.update_data(|expr| name.restore(expr)))
-        })?;
-        // Also where only an input has changed: its fields are other ones now.
-        changed |= plan.transformed;
-        if changed { plan.map_data(LogicalPlan::recompute_schema) } else { Ok(plan) }
-    })
-    .map(|plan| plan.data)
-}
-
-/// The type of oids that are shown as names.
-pub(super) fn reg_type(field: &FieldRef) -> Option<&'static str> {
-    let marked = types::marked(field).filter(|_| field.data_type() == &DataType::Int32);
-    marked.map(|pg_type| pg_type.name).filter(|name| functions::REG_TYPES.contains(name))
-}
-
-/// Columns whose values are oids shown as names, in the last step: inside a query they are oids.
-fn show_names(plan: LogicalPlan) -> DfResult<LogicalPlan> {
-    if matches!(plan, LogicalPlan::Explain(_)) || !plan.schema().fields().iter().any(|field| reg_type(field).is_some())
-    {
-        return Ok(plan);
-    }
-    let columns = plan.schema().columns();
-    let expressions: Vec<Expr> = columns
-        .into_iter()
-        .zip(plan.schema().fields())
-        .map(|(column, field)| {
-            let name = column.name.clone();
-            match reg_type(field).and_then(|name| functions::scalar(&functions::text_function(name))) {
-                Some(function) => {
-                    // Clients are told the type, and ask for the name or for the oid.
-                    let shown = function.call(vec![Expr::Column(column.clone())]);
-                    let both = vec![lit("oid"), Expr::Column(column), lit("name"), shown];
-                    let metadata = FieldMetadata::from(field.metadata().clone());
-                    datafusion::functions::core::named_struct().call(both).alias_with_metadata(name, Some(metadata))
-                }
-                None => Expr::Column(column),
-            }
-        })
-        .collect();
-    LogicalPlanBuilder::from(plan).project(expressions)?.build()
-}
-
 /// What DataFusion's SQL planner asks.
 struct Planner<'a> {
     session: &'a Session,
@@ -504,7 +439,17 @@ impl ContextProvider for Planner<'_> {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        self.session.state.scalar_functions().get(name).cloned()
+        let state = &self.session.state;
+        // Those of Arrow's types have no meaning here.
+        let known = state.scalar_functions().get(name).filter(|_| !name.starts_with("arrow_")).cloned();
+        let of_other_kind = || {
+            // What the planner knows by itself.
+            name == "unnest"
+                || state.aggregate_functions().contains_key(name)
+                || state.window_functions().contains_key(name)
+                || state.higher_order_functions().contains_key(name)
+        };
+        known.or_else(|| (!of_other_kind()).then(|| Arc::new(ScalarUDF::new_from_impl(Unknown::new(name)))))
     }
 
     fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
@@ -550,6 +495,21 @@ struct PgTypes;
 
 impl TypePlanner for PgTypes {
     fn plan_type_field(&self, sql_type: &SqlType) -> DfResult<Option<FieldRef>> {
+        let plain =
+            |data_type: DataType| Ok(Some(Arc::new(datafusion::arrow::datatypes::Field::new("", data_type, true))));
+        // Microseconds, which reach as far as PostgreSQL's times.
+        let named = match sql_type {
+            SqlType::Timestamp(_, zone) => match zone {
+                TimezoneInfo::WithTimeZone | TimezoneInfo::Tz => "timestamptz",
+                TimezoneInfo::None | TimezoneInfo::WithoutTimeZone => "timestamp",
+            },
+            SqlType::Time(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => "time",
+            SqlType::Interval { .. } => "interval",
+            _ => "",
+        };
+        if let Some(known) = types::by_name(named) {
+            return plain(known.arrow());
+        }
         let SqlType::Custom(name, modifiers) = sql_type else { return Ok(None) };
         let name = name.0.last().and_then(|part| part.as_ident()).map(|ident| ident.value.to_lowercase());
         let Some(name) = name.filter(|_| modifiers.is_empty()) else { return Ok(None) };

@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::store::Store;
 
 mod clients;
+mod errors;
 mod guard;
 mod language;
 mod progress;

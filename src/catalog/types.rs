@@ -16,7 +16,7 @@ pub const TYPE_KEY: &str = "pg.type";
 pub const UTC: &str = "+00:00";
 
 /// One type, with the facts that `pg_attribute` repeats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PgType {
     /// The name in headers of view files and in `main.columns`: `int8`, `text[]`.
     pub name: &'static str,
@@ -138,6 +138,19 @@ pub const TYPES: &[PgType] = types![
     "regrole"      "regrole"      4096 4  true  "i" "p" 0   "regrole";
     "uuid"         "uuid"         2950 16 false "c" "p" 0   "uuid";
     "jsonb"        "jsonb"        3802 -1 false "i" "x" 0   "jsonb";
+    "bpchar"       "bpchar"       1042 -1 false "i" "x" 100 "character";
+    "timetz"       "timetz"       1266 12 false "d" "p" 0   "time with time zone";
+    "json[]"       "_json"        199  -1 false "i" "x" 0   "json[]";
+    "jsonb[]"      "_jsonb"       3807 -1 false "i" "x" 0   "jsonb[]";
+    "numeric[]"    "_numeric"     1231 -1 false "i" "x" 0   "numeric[]";
+    "date[]"       "_date"        1182 -1 false "i" "x" 0   "date[]";
+    "timestamp[]"  "_timestamp"   1115 -1 false "d" "x" 0   "timestamp without time zone[]";
+    "timestamptz[]" "_timestamptz" 1185 -1 false "d" "x" 0  "timestamp with time zone[]";
+    "interval[]"   "_interval"    1187 -1 false "d" "x" 0   "interval[]";
+    "uuid[]"       "_uuid"        2951 -1 false "i" "x" 0   "uuid[]";
+    "bytea[]"      "_bytea"       1001 -1 false "i" "x" 0   "bytea[]";
+    "varchar[]"    "_varchar"     1015 -1 false "i" "x" 100 "character varying[]";
+    "time[]"       "_time"        1183 -1 false "d" "x" 0   "time without time zone[]";
     "bool[]"       "_bool"        1000 -1 false "i" "x" 0   "boolean[]";
     "char[]"       "_char"        1002 -1 false "i" "x" 0   "\"char\"[]";
     "name[]"       "_name"        1003 -1 false "i" "x" 950 "name[]";
@@ -148,6 +161,9 @@ pub const TYPES: &[PgType] = types![
     "float4[]"     "_float4"      1021 -1 false "i" "x" 0   "real[]";
     "float8[]"     "_float8"      1022 -1 false "d" "x" 0   "double precision[]";
     "oid[]"        "_oid"         1028 -1 false "i" "x" 0   "oid[]";
+    "char[]"       "_char"        1002 -1 false "i" "x" 0   "\"char\"[]";
+    "xid[]"        "_xid"         1011 -1 false "i" "x" 0   "xid[]";
+    "bpchar[]"     "_bpchar"      1014 -1 false "i" "x" 100 "character[]";
 ];
 
 /// The type of that name, as headers of view files and `main.columns` have it.
@@ -180,8 +196,21 @@ pub fn name_of(field: &Field) -> &'static str {
     if let Some(pg_type) = marked(field) {
         return pg_type.name;
     }
+    // PostgreSQL has no numbers without a sign.
+    if matches!(field.data_type(), DataType::UInt32 | DataType::UInt64) {
+        return "int8";
+    }
     let oid = wire_type(field).oid();
     TYPES.iter().find(|pg_type| pg_type.oid == oid).map_or("text", |pg_type| pg_type.name)
+}
+
+/// The type of a field in SQL's words, as messages name it: `timestamp with time zone`, `bigint[]`.
+pub fn sql_name(field: &Field) -> &'static str {
+    match field.data_type() {
+        DataType::Null => "unknown",
+        DataType::Struct(_) => "record",
+        _ => by_name(name_of(field)).map_or("text", |pg_type| pg_type.sql),
+    }
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ impl Copy {
         let response = CopyOutResponse::new(format as i8, count as i16, vec![format; count]);
         link.feed(Backend::CopyOutResponse(response)).await?;
         self.writer.write_header(link.buffer(), &self.rows.columns);
-        let writer = self.writer;
+        let mut writer = self.writer;
         let write = |out: &mut _, columns: &[_], arrays: &[_], row, style: &_| {
             writer.write_row(out, columns, arrays, row, style)
         };

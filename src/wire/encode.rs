@@ -140,8 +140,7 @@ pub fn pg_type(field: &FieldRef) -> Result<Type> {
     }
 }
 
-/// The type of that name, as [`PG_TYPE_KEY`] gives it.
-pub fn named_type(name: &str) -> Option<Type> {
+fn named_type(name: &str) -> Option<Type> {
     if let Some(item) = name.strip_suffix("[]") {
         return named_type(item).map(|item| array_of(&item));
     }
@@ -156,6 +155,8 @@ pub fn named_type(name: &str) -> Option<Type> {
         "text" => Type::TEXT,
         "bytea" => Type::BYTEA,
         "date" => Type::DATE,
+        "time" => Type::TIME,
+        "timestamp" => Type::TIMESTAMP,
         "timestamptz" => Type::TIMESTAMPTZ,
         "interval" => Type::INTERVAL,
         "jsonb" => Type::JSONB,
@@ -197,6 +198,8 @@ fn array_of(item: &Type) -> Type {
         Type::JSON => Type::JSON_ARRAY,
         Type::JSONB => Type::JSONB_ARRAY,
         Type::UUID => Type::UUID_ARRAY,
+        Type::BPCHAR => Type::BPCHAR_ARRAY,
+        Type::XID => Type::XID_ARRAY,
         _ if matches!(item.kind(), Kind::Composite(_)) => Type::RECORD_ARRAY,
         _ => Type::TEXT_ARRAY,
     }
@@ -286,6 +289,16 @@ pub fn scalar_text(scalar: &ScalarValue) -> Result<String> {
     let field = Arc::new(Field::new("", array.data_type().clone(), true));
     let mut out = BytesMut::new();
     text::write(&mut out, &array, 0, &pg_type(&field)?, &Style::default())?;
+    Ok(String::from_utf8_lossy(&out).into_owned())
+}
+
+/// A value that isn't NULL in text format. `field` tells its exact type, where the value alone doesn't.
+pub fn value_text(value: &ScalarValue, field: Option<&FieldRef>, style: &Style) -> Result<String> {
+    let array = value.to_array().map_err(super::errors::from_datafusion)?;
+    let of_value = Arc::new(Field::new("", array.data_type().clone(), true));
+    let field = field.filter(|field| field.data_type() == array.data_type()).unwrap_or(&of_value);
+    let mut out = BytesMut::new();
+    text::write(&mut out, &array, 0, &pg_type(field)?, style)?;
     Ok(String::from_utf8_lossy(&out).into_owned())
 }
 
@@ -444,6 +457,11 @@ fn decimal(array: &dyn Array, row: usize) -> Option<String> {
     Some(match array.data_type() {
         DataType::Decimal32(..) => array.as_primitive::<t::Decimal32Type>().value_as_string(row),
         DataType::Decimal64(..) => array.as_primitive::<t::Decimal64Type>().value_as_string(row),
+        // As wide as can be: a numeric of no declared scale, whose values have their own in PostgreSQL.
+        DataType::Decimal128(38, 10) => {
+            let text = array.as_primitive::<t::Decimal128Type>().value_as_string(row);
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        }
         DataType::Decimal128(..) => array.as_primitive::<t::Decimal128Type>().value_as_string(row),
         DataType::Decimal256(..) => array.as_primitive::<t::Decimal256Type>().value_as_string(row),
         DataType::UInt64 => array.as_primitive::<t::UInt64Type>().value(row).to_string(),

@@ -16,10 +16,15 @@ pub(super) async fn caught<T>(what: &str, future: impl Future<Output = T>) -> Re
     AssertUnwindSafe(future).catch_unwind().await.map_err(|panic| note(what, panic.as_ref()))
 }
 
-fn note(what: &str, panic: &(dyn Any + Send)) -> Error {
+/// A number for something that the log tells more of.
+pub(super) fn number() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(1);
     let second = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let incident = format!("{second:x}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+    format!("{second:x}-{}", COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+fn note(what: &str, panic: &(dyn Any + Send)) -> Error {
+    let incident = number();
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
     tracing::error!(incident, panic = text, "{what} panicked");

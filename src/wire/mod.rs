@@ -68,7 +68,7 @@ use datafusion::sql::sqlparser::ast;
 use tokio_util::sync::CancellationToken;
 
 pub use self::catalog::CatalogPlanner;
-pub use self::encode::PG_TYPE_KEY;
+pub use self::encode::{PG_TYPE_KEY, Style, value_text};
 pub use self::login::Door;
 pub use self::registry::{Activity, Registry, State};
 pub use self::server::{Server, serve};

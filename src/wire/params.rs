@@ -261,6 +261,7 @@ pub(super) fn from_text(text: &str, target: &DataType, time_zone: &str) -> Resul
             let list = S::List(S::new_list_nullable(&items.collect::<Result<Vec<_>>>()?, item.data_type()));
             list.cast_to(target).map_err(super::errors::from_datafusion)
         }
+        DataType::Interval(_) => crate::catalog::interval(trimmed),
         // Without an offset, a time is one of the session's zone.
         DataType::Timestamp(_, Some(_)) => {
             let zoned = DataType::Timestamp(TimeUnit::Microsecond, Some(time_zone.into()));

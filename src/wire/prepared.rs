@@ -6,16 +6,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
-use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Expr, ExprSchemable as _, LogicalPlan, Volatility};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::sqlparser::ast::{self, visit_expressions_mut};
 use pgwire::api::Type;
 use pgwire::api::results::FieldFormat;
 
-use super::encode::{self, Column};
+use super::encode::{self, Column, PG_TYPE_KEY};
 use super::rows::Tag;
 use super::session::Session;
 use super::{errors, params};
+use crate::catalog::casts;
+use crate::catalog::types::PgType;
 use crate::command::Parsed;
 use crate::command::ast::{AlterAction, Command, ObjectKind, RoleCommand, Session as Own, Statement};
 use crate::error::{Error, Result};
@@ -56,7 +59,8 @@ pub(super) struct Plan {
 struct Basis {
     version: u64,
     search_path: String,
-    time_zone: String,
+    /// What text a value has, and what value a text.
+    style: [String; 5],
 }
 
 impl Plan {
@@ -196,7 +200,8 @@ impl Session {
         Basis {
             version: self.shared.planner.version(),
             search_path: self.settings.text("search_path"),
-            time_zone: self.settings.text("timezone"),
+            style: ["timezone", "datestyle", "intervalstyle", "extra_float_digits", "bytea_output"]
+                .map(|name| self.settings.text(name)),
         }
     }
 
@@ -211,25 +216,23 @@ impl Session {
             }
         }
         let mut logical = self.plans.plan(with_casts(query, &casts))?;
-        let mut targets = inferred(&logical, types.len())?;
-        let named = cast_by_function(&logical)?;
+        let mut inferred = infer(&logical, types.len())?;
         // What the query says nothing about is text, as in PostgreSQL.
         let unknown: Vec<usize> =
-            (0..types.len()).filter(|n| targets[*n].is_none() && !casts.contains_key(&(n + 1))).collect();
+            (0..types.len()).filter(|n| inferred[*n].is_none() && !casts.contains_key(&(n + 1))).collect();
         if !unknown.is_empty() {
             casts.extend(unknown.iter().map(|index| (index + 1, ast::DataType::Text)));
             logical = self.plans.plan(with_casts(query, &casts))?;
-            targets = inferred(&logical, types.len())?;
+            inferred = infer(&logical, types.len())?;
         }
-        for (index, target) in targets.iter().enumerate() {
+        for (index, field) in inferred.iter().enumerate() {
             let known = declared.get(index).is_some_and(Option::is_some);
-            if let (false, Some(named)) = (known, named.get(&index)) {
-                types[index] = named.clone();
-            } else if let (false, Some(target)) = (known, target) {
-                types[index] = encode::pg_type(&Arc::new(Field::new("", target.clone(), true)))?;
+            if let (false, Some(field)) = (known, field) {
+                types[index] = encode::pg_type(field)?;
             }
         }
         let may_be_kept = is_timeless(&logical)?;
+        let targets = inferred.into_iter().map(|field| field.map(|field| field.data_type().clone())).collect();
         Ok(Plan { logical, targets, may_be_kept, physical: Mutex::new(None), basis })
     }
 }
@@ -271,54 +274,78 @@ fn with_casts(query: &ast::Statement, casts: &HashMap<usize, ast::DataType>) -> 
     query
 }
 
-/// The types that a plan takes its parameters as.
-fn inferred(plan: &LogicalPlan, count: usize) -> Result<Vec<Option<DataType>>> {
-    let mut known = plan.get_parameter_types().map_err(errors::from_datafusion)?;
+/// What a plan takes its parameters as: a field of the Arrow type that it needs, marked with PostgreSQL's type.
+fn infer(plan: &LogicalPlan, count: usize) -> Result<Vec<Option<FieldRef>>> {
+    let of = |data_type: DataType| Arc::new(Field::new("", data_type, true));
+    let known = plan.get_parameter_types().map_err(errors::from_datafusion)?;
+    let mut known: HashMap<String, FieldRef> =
+        known.into_iter().filter_map(|(name, data_type)| Some((name, of(data_type?)))).collect();
     // Of `$1::bigint` alone DataFusion says nothing, but the cast does; nor of a limit, which is a bigint.
     plan.apply_with_subqueries(|node| {
         if let LogicalPlan::Limit(limit) = node {
             for number in [&limit.skip, &limit.fetch].into_iter().flatten() {
                 if let Expr::Placeholder(placeholder) = &**number {
-                    known.entry(placeholder.id.clone()).or_insert(None).get_or_insert(DataType::Int64);
+                    known.entry(placeholder.id.clone()).or_insert_with(|| of(DataType::Int64));
                 }
             }
         }
         node.apply_expressions(|expr| {
             expr.apply(|expr| {
-                if let Expr::Cast(cast) = expr
-                    && let Expr::Placeholder(placeholder) = &*cast.expr
-                {
-                    let target = known.entry(placeholder.id.clone()).or_insert(None);
-                    target.get_or_insert_with(|| cast.field.data_type().clone());
+                for (operand, field) in taken(expr, node) {
+                    if let Expr::Placeholder(placeholder) = operand {
+                        known.entry(placeholder.id.clone()).or_insert(field);
+                    }
                 }
                 Ok(TreeNodeRecursion::Continue)
             })
         })
     })
     .map_err(errors::from_datafusion)?;
-    Ok((1..=count).map(|number| known.remove(&format!("${number}")).flatten()).collect())
+    Ok((1..=count).map(|number| known.remove(&format!("${number}"))).collect())
 }
 
-/// The types of parameters, counted from 0, that are cast to a type which DataFusion doesn't have: these casts are calls
-/// of functions, such as `oid_in`.
-fn cast_by_function(plan: &LogicalPlan) -> Result<HashMap<usize, Type>> {
-    let mut types = HashMap::new();
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            expr.apply(|expr| {
-                if let Expr::ScalarFunction(call) = expr
-                    && let [Expr::Placeholder(placeholder)] = call.args.as_slice()
-                    && let Some(pg_type) = call.func.name().strip_suffix("_in").and_then(encode::named_type)
-                    && let Some(number) = placeholder.id[1..].parse().ok().filter(|number: &usize| *number > 0)
-                {
-                    types.insert(number - 1, pg_type);
+/// The operands of an expression whose types the expression tells, with those.
+fn taken<'e>(expr: &'e Expr, node: &LogicalPlan) -> Vec<(&'e Expr, FieldRef)> {
+    let here = |expr: &Expr| expr.to_field(&merge_schema(&node.inputs())).ok().map(|(_, field)| field);
+    match expr {
+        Expr::Cast(cast) => {
+            vec![(&*cast.expr, Arc::new(Field::new("", cast.field.data_type().clone(), true)))]
+        }
+        Expr::ScalarFunction(call) => match (call.func.name(), call.args.as_slice()) {
+            // `x = ANY($1)`: an array of what x is.
+            ("array_has", [array, item]) => here(item).map(|item| (array, array_of(&item))).into_iter().collect(),
+            (name, args) => match (args, casts::target(name)) {
+                // It takes text.
+                ([Expr::Cast(cast), ..], Some(to)) => vec![(&*cast.expr, parameter(to))],
+                ([operand, ..], Some(to)) => vec![(operand, parameter(to))],
+                _ => {
+                    let argument = |(index, arg)| Some((arg, parameter(casts::argument(name, args.len(), index)?)));
+                    args.iter().enumerate().filter_map(argument).collect()
                 }
-                Ok(TreeNodeRecursion::Continue)
-            })
-        })
-    })
-    .map_err(errors::from_datafusion)?;
-    Ok(types)
+            },
+        },
+        _ => Vec::new(),
+    }
+}
+
+/// An array of a field's values, of the type that clients know.
+fn array_of(item: &FieldRef) -> FieldRef {
+    let data_type = DataType::List(Arc::new(Field::new_list_field(item.data_type().clone(), true)));
+    let marked = item.metadata().get(PG_TYPE_KEY).map(|name| (PG_TYPE_KEY.to_owned(), format!("{name}[]")));
+    Arc::new(Field::new("", data_type, true).with_metadata(marked.into_iter().collect()))
+}
+
+/// A parameter of this type: the Arrow type that its value is read as, marked.
+fn parameter(to: &PgType) -> FieldRef {
+    let takes = match to.name {
+        // Without a sign it needs more room.
+        "oid" => DataType::Int64,
+        "oid[]" => DataType::List(Arc::new(Field::new_list_field(DataType::Int64, true))),
+        // A name, or an oid.
+        name if name.starts_with("reg") => DataType::Utf8,
+        _ => to.arrow(),
+    };
+    Arc::new(Field::new("", takes, true).with_metadata(HashMap::from([(PG_TYPE_KEY.into(), to.name.into())])))
 }
 
 /// Whether no part of the plan depends on when it is made.

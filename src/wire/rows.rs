@@ -122,7 +122,7 @@ impl Rows {
         link: &mut Link,
         limit: Option<u64>,
         interrupt: &Interrupt<'_>,
-        write: impl Fn(&mut BytesMut, &[Column], &[ArrayRef], usize, &Style) -> Result<()>,
+        mut write: impl FnMut(&mut BytesMut, &[Column], &[ArrayRef], usize, &Style) -> Result<()>,
     ) -> Result<(u64, bool), Failure> {
         let mut sent = 0;
         while limit.is_none_or(|limit| sent < limit) {

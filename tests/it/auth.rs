@@ -76,14 +76,14 @@ fn err(output: &Output) -> String {
 }
 
 /// A certificate authority, and the files of a certificate that it gave `localhost`.
-struct Certificates {
+pub struct Certificates {
     dir: tempfile::TempDir,
     authority: Issuer<'static, KeyPair>,
     root: CertificateDer<'static>,
 }
 
 impl Certificates {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         // A name of its own: a certificate whose issuer has its own name counts as its own issuer.
@@ -105,11 +105,11 @@ impl Certificates {
         std::fs::write(self.path("key.pem"), key.serialize_pem()).unwrap();
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    fn text(&self, name: &str) -> String {
+    pub fn text(&self, name: &str) -> String {
         self.path(name).to_str().unwrap().to_owned()
     }
 
@@ -121,7 +121,7 @@ impl Certificates {
     }
 
     /// A client's side that trusts the authority.
-    fn client(&self, alpn: bool) -> rustls::ClientConfig {
+    pub fn client(&self, alpn: bool) -> rustls::ClientConfig {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(self.root.clone()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -9,6 +9,7 @@
 
 mod auth;
 mod backup;
+mod clients;
 mod exactly_once;
 mod faults;
 mod files;

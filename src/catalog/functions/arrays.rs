@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int32Array, ListArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, ListArray};
 use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::DFSchema;
@@ -21,7 +21,6 @@ use super::super::types;
 pub fn all() -> Vec<ScalarUDF> {
     vec![
         ScalarUDF::new_from_impl(ArrayOrEmpty { signature: Signature::any(1, Volatility::Immutable) }),
-        ScalarUDF::new_from_impl(Cardinality { signature: Signature::any(1, Volatility::Immutable) }),
         array_bounds_udf::create_array_upper_udf(),
         array_bounds_udf::create_array_lower_udf(),
         quote_ident_udf::create_quote_ident_udf(),
@@ -97,36 +96,5 @@ impl ScalarUDFImpl for ArrayOrEmpty {
         let DataType::List(field) = list.data_type() else { return Ok(ColumnarValue::Array(array)) };
         let list = ListArray::try_new(Arc::clone(field), OffsetBuffer::from_lengths(lengths), values, None)?;
         Ok(ColumnarValue::Array(Arc::new(list)))
-    }
-}
-
-/// How many items an array has, as int4.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Cardinality {
-    signature: Signature,
-}
-
-impl ScalarUDFImpl for Cardinality {
-    fn name(&self) -> &'static str {
-        "cardinality"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _: &[DataType]) -> DfResult<DataType> {
-        Ok(DataType::Int32)
-    }
-
-    fn invoke_with_args(&self, call: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
-        let array = call.args[0].to_array(call.number_rows)?;
-        let Some(list) = array.as_list_opt::<i32>() else {
-            return datafusion::common::plan_err!("function cardinality({}) does not exist", array.data_type());
-        };
-        let lengths: Int32Array = (0..list.len())
-            .map(|row| (!list.is_null(row)).then(|| i32::try_from(list.value(row).len()).unwrap_or(i32::MAX)))
-            .collect();
-        Ok(ColumnarValue::Array(Arc::new(lengths)))
     }
 }

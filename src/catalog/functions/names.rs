@@ -1,7 +1,6 @@
 //! Names to oids and back: regclass and its kin, and what is visible without a schema.
 
 use datafusion::common::ScalarValue;
-use datafusion::logical_expr::Volatility;
 use rusqlite::{OptionalExtension as _, params};
 
 use super::super::scope::Scope;
@@ -39,20 +38,6 @@ pub const FUNCTIONS: &[Definition] = &[
     }),
     stable("regrole_in", 1..=1, "regrole", |call| strict(call, role_by_name, |name| undefined("role", name))),
     stable("oid_in", 1..=1, "oid", |call| strict(call, |_, name| Err(invalid_oid(name)), undefined_relation)),
-    stable("jsonb_in", 1..=1, "jsonb", |call| {
-        let Some(json) = call.text(0) else { return Ok(text(None::<String>)) };
-        match serde_json::from_str::<serde_json::Value>(&json) {
-            Ok(value) => Ok(text(Some(value.to_string()))),
-            Err(error) => Err(invalid("22P02", format!("invalid input syntax for type json: {error}"))),
-        }
-    }),
-    // A literal of these types is text to DataFusion, and a client would be told so.
-    immutable("name_in", 1..=1, "name", |call| Ok(text(call.text(0)))),
-    immutable("char_in", 1..=1, "char", |call| {
-        Ok(text(call.text(0).map(|value| value.chars().next().map(String::from).unwrap_or_default())))
-    }),
-    // What `jsonb_column::text` is: see `Session::plan`.
-    stable("jsonb_out", 1..=1, "text", |call| Ok(text(call.text(0)))),
     stable("to_regclass", 1..=1, "regclass", |call| lenient(call, relation_by_name)),
     stable("to_regtype", 1..=1, "regtype", |call| lenient(call, type_by_name)),
     stable("to_regproc", 1..=1, "regproc", |call| lenient(call, function_by_name)),
@@ -120,15 +105,6 @@ fn undefined_relation(name: &str) -> Error {
     Error::UndefinedRelation { kind: "relation", name: name.into(), nearest: None }
 }
 
-const fn immutable(
-    name: &'static str,
-    arity: std::ops::RangeInclusive<usize>,
-    returns: &'static str,
-    body: fn(&Call<'_>) -> Value,
-) -> Definition {
-    Definition { volatility: Volatility::Immutable, ..stable(name, arity, returns, body) }
-}
-
 type ByName = fn(&Call<'_>, &str) -> Result<Option<i64>>;
 
 /// An oid from a name or an oid; a name that is unknown is an error.
@@ -157,13 +133,12 @@ fn oid_in(call: &Call<'_>) -> Option<i64> {
     call.integer(0).or_else(|| (call.text(0)? == "-").then_some(0))
 }
 
-/// Oids are unsigned; ours all fit int4.
+/// An oid has no sign, but is held in an integer that has. Negative numbers stand for themselves, as in PostgreSQL.
 fn oid_value(oid: Option<i64>) -> Value {
-    let oid = oid
-        .map(i32::try_from)
-        .transpose()
-        .map_err(|_| invalid("22003", "value is out of range for type oid".into()))?;
-    Ok(ScalarValue::Int32(oid))
+    let Some(oid) = oid else { return Ok(ScalarValue::Int32(None)) };
+    let held = u32::try_from(oid).map(u32::cast_signed).or_else(|_| i32::try_from(oid));
+    let held = held.map_err(|_| invalid("22003", format!("value \"{oid}\" is out of range for type oid")))?;
+    Ok(ScalarValue::Int32(Some(held)))
 }
 
 /// A name from an oid: `-` for 0, the number when nothing has it. Text stays as it is.

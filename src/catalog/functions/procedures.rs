@@ -45,6 +45,13 @@ impl Callables {
         callables
     }
 
+    /// The oid of the type of an argument, where all of that name and number of arguments agree.
+    pub fn argument(&self, name: &str, count: usize, index: usize) -> Option<i64> {
+        let takes = self.named(name).iter().filter_map(|oid| self.by_oid.get(oid)).map(|(_, takes)| takes);
+        let mut types = takes.filter(|takes| takes.len() == count).map(|takes| takes[index]);
+        types.next().filter(|first| types.all(|other| other == *first))
+    }
+
     /// Those of that name.
     pub fn named(&self, name: &str) -> &[i64] {
         self.by_name.get(name).map_or(&[], Vec::as_slice)

@@ -120,13 +120,6 @@ pub const FUNCTIONS: &[Definition] = &[
     stable("transaction_timestamp", 0..=0, "timestamptz", now),
     stable("statement_timestamp", 0..=0, "timestamptz", now),
     stable("current_timestamp", 0..=1, "timestamptz", now),
-    stable("localtimestamp", 0..=1, "timestamp", |call| {
-        Ok(ScalarValue::TimestampMicrosecond(Some(call.scope.statement_at()), None))
-    }),
-    stable("current_date", 0..=0, "date", |call| {
-        let days = call.scope.statement_at().div_euclid(24 * 60 * 60 * 1_000_000);
-        Ok(ScalarValue::Date32(i32::try_from(days).ok()))
-    }),
     volatile("clock_timestamp", 0..=0, "timestamptz", |_| {
         Ok(ScalarValue::TimestampMicrosecond(Some(now_micros()), Some(UTC.into())))
     }),

@@ -7,7 +7,8 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::datatypes::{Int32Type, Int64Type};
 use datafusion::common::ScalarValue;
 
-use super::super::{statics, types};
+use super::super::statics;
+use super::super::types;
 use super::{Call, Definition, Value, stable, text};
 
 pub const FUNCTIONS: &[Definition] = &[
@@ -156,7 +157,12 @@ pub fn type_name(oid: i64) -> Option<String> {
 
 /// The oid of a type, by either of its names.
 pub fn type_oid(name: &str) -> Option<i64> {
-    let name = name.trim().trim_matches('"').to_lowercase();
+    let name = name.trim();
+    // A quoted name is the type's own, never a word of SQL for it: "char" isn't char.
+    if let Some(own) = name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
+        return TYPES.iter().find(|(_, (name, _))| name == own).map(|(oid, _)| *oid);
+    }
+    let name = name.to_lowercase();
     if let Some(element) = name.strip_suffix("[]") {
         let element = type_oid(element)?;
         return TYPES.iter().find(|(_, (name, of))| *of == element && name.starts_with('_')).map(|(oid, _)| *oid);

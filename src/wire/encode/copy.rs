@@ -16,11 +16,15 @@ pub struct CopyWriter {
     options: CopyOptions,
     /// Of each column, whether its values are quoted always.
     forced: Vec<bool>,
+    /// The header of the binary format is still to be sent: it stands in one message with what comes next, as clients
+    /// are used to.
+    header_due: bool,
 }
 
 impl CopyWriter {
-    pub const fn new(options: CopyOptions, forced: Vec<bool>) -> Self {
-        Self { options, forced }
+    pub fn new(options: CopyOptions, forced: Vec<bool>) -> Self {
+        let header_due = options.format == CopyFormat::Binary;
+        Self { options, forced, header_due }
     }
 
     pub fn is_binary(&self) -> bool {
@@ -29,9 +33,7 @@ impl CopyWriter {
 
     /// What comes before the rows.
     pub fn write_header(&self, out: &mut BytesMut, columns: &[Column]) {
-        if self.is_binary() {
-            message(out, |out| out.put_slice(BINARY_HEADER));
-        } else if self.options.header {
+        if self.options.header && !self.is_binary() {
             message(out, |out| {
                 for (index, column) in columns.iter().enumerate() {
                     if index > 0 {
@@ -49,15 +51,23 @@ impl CopyWriter {
     }
 
     /// What comes after the rows.
-    pub fn write_end(&self, out: &mut BytesMut) {
+    pub fn write_end(&mut self, out: &mut BytesMut) {
         if self.is_binary() {
-            message(out, |out| out.put_i16(-1));
+            let header = self.binary_header();
+            message(out, |out| {
+                out.put_slice(header);
+                out.put_i16(-1);
+            });
         }
+    }
+
+    fn binary_header(&mut self) -> &'static [u8] {
+        if std::mem::take(&mut self.header_due) { BINARY_HEADER } else { &[] }
     }
 
     /// One row.
     pub fn write_row(
-        &self,
+        &mut self,
         out: &mut BytesMut,
         columns: &[Column],
         arrays: &[ArrayRef],
@@ -65,7 +75,9 @@ impl CopyWriter {
         style: &Style,
     ) -> Result<()> {
         if self.is_binary() {
+            let header = self.binary_header();
             return message(out, |out| {
+                out.put_slice(header);
                 out.put_i16(columns.len() as i16);
                 columns.iter().zip(arrays).try_for_each(|(column, array)| {
                     super::sized(out, |out| match is_null(array, row) {

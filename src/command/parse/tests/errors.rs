@@ -192,8 +192,7 @@ fn refused_with_a_way_out() {
             "EXPLAIN (ANALYZE) or (VERBOSE) of ALTER",
             "changes nothing",
         ),
-        ("EXPLAIN (COSTS OFF) SELECT 1", "EXPLAIN (COSTS)", "FORMAT"),
-        ("EXPLAIN (FORMAT JSON) SELECT 1", "EXPLAIN (FORMAT JSON) of a query", "text"),
+        ("EXPLAIN (MEMORY) SELECT 1", "EXPLAIN (MEMORY)", "FORMAT"),
         ("SELECT 1 INTO t", "SELECT INTO", "CREATE MATERIALIZED VIEW"),
         ("SELECT * FROM (SELECT a FROM t FOR UPDATE) x", "FOR UPDATE or FOR SHARE", "snapshot"),
         (
