@@ -96,7 +96,10 @@ impl Session {
         move_only: bool,
         token: &CancellationToken,
     ) -> Result<Reply> {
-        let mut cursor = self.cursors.remove(name).ok_or_else(|| missing(name))?;
+        let mut cursor = match self.cursors.remove(name) {
+            Some(cursor) => cursor,
+            None => self.begun_portal(name).ok_or_else(|| missing(name))?,
+        };
         let batches = match &mut cursor.content {
             Content::Stream { rows, at } => {
                 let (limit, only_last) = match direction {
@@ -127,7 +130,12 @@ impl Session {
             Content::All { rows, at } => Ok(seek(rows, at, direction)),
         };
         let columns = Arc::clone(&cursor.columns);
-        self.cursors.insert(name.to_owned(), cursor);
+        match (self.portals.get_mut(name), cursor.content) {
+            (Some(portal), Content::Stream { rows, .. }) => portal.go_on(rows),
+            (_, content) => {
+                self.cursors.insert(name.to_owned(), Cursor { content, ..cursor });
+            }
+        }
         let batches = batches?;
         if move_only {
             let count: usize = batches.iter().map(RecordBatch::num_rows).sum();
@@ -140,6 +148,15 @@ impl Session {
 
 fn only_forwards() -> Error {
     Error::Session { sqlstate: "55000", message: "cursor can only scan forward; declare it with SCROLL".into() }
+}
+
+impl Session {
+    /// A portal of the extended protocol that has begun, as a cursor that only goes on. Its place isn't counted.
+    fn begun_portal(&mut self, name: &str) -> Option<Cursor> {
+        let rows = self.portals.get_mut(name)?.begun()?;
+        let columns = Arc::clone(&rows.columns);
+        Some(Cursor { columns, hold: false, depth: 0, content: Content::Stream { rows, at: u64::MAX } })
+    }
 }
 
 /// All that `RELATIVE n` passes over but the last.

@@ -35,6 +35,24 @@ enum State {
     Done,
 }
 
+impl Portal {
+    /// Takes the rows that are still to come out, if some have been sent.
+    pub fn begun(&mut self) -> Option<Box<Rows>> {
+        match std::mem::replace(&mut self.state, State::Done) {
+            State::Open(rows) => Some(rows),
+            other => {
+                self.state = other;
+                None
+            }
+        }
+    }
+
+    /// Puts them back.
+    pub fn go_on(&mut self, rows: Box<Rows>) {
+        self.state = State::Open(rows);
+    }
+}
+
 pub(super) async fn parse(link: &mut Link, session: &mut Session, message: Parse) -> Result<(), Failure> {
     limits::check_length(&session.shared, &message.query)?;
     session.text.clone_from(&message.query);

@@ -290,7 +290,7 @@ public class Pgjdbc {
                 yes(statement.execute("SELECT 1; SELECT 'two'"), "a result");
                 yes(statement.getMoreResults(), "another");
                 same(rows(statement.getResultSet()).get(0).get(0), "two");
-                statement.addBatch("SET work_mem = '8MB'");
+                statement.addBatch("SET statement_timeout = '90s'");
                 statement.addBatch("SET no_such_setting = 1");
                 try {
                     statement.executeBatch();

@@ -119,7 +119,7 @@ feature(nulls => sub {
 feature(batch => sub {
     my $statement = $db->prepare('SELECT ?::int4');
     same($statement->execute_array({}, [1 .. 20]), 20);
-    $db->do("SET work_mem = '8MB'; SELECT 1; RESET work_mem");
+    $db->do("SET statement_timeout = '9s'; SELECT 1; RESET statement_timeout");
 });
 feature(cursor => sub {
     $db->begin_work;

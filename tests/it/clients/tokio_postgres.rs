@@ -236,7 +236,7 @@ async fn batch(db: &Client) -> Outcome {
     });
     let got = futures::future::try_join_all(runs).await?;
     same(&got, &(1..=50).collect::<Vec<_>>())?;
-    let messages = db.simple_query("SELECT 1; SELECT 'two'; SET work_mem = '8MB'").await?;
+    let messages = db.simple_query("SELECT 1; SELECT 'two'; SET statement_timeout = '90s'").await?;
     same(&messages.iter().filter(|message| matches!(message, SimpleQueryMessage::CommandComplete(_))).count(), &3)
 }
 
