@@ -217,6 +217,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn each_type_is_there_once() {
+        let names: std::collections::BTreeSet<&str> = TYPES.iter().map(|pg_type| pg_type.name).collect();
+        assert_eq!(names.len(), TYPES.len());
+    }
+
+    #[test]
     fn a_field_keeps_its_exact_type_up_to_the_wire() {
         for pg_type in TYPES {
             assert_eq!(wire_type(&pg_type.field("c")).oid(), pg_type.oid, "{}", pg_type.name);
