@@ -18,11 +18,16 @@ pub(crate) async fn caught<T>(what: &str, future: impl Future<Output = T>) -> Re
     done.map_err(|panic| Error::Panic { incident: note(what, panic.as_ref()) })
 }
 
-/// Logs a panic, and gives it its number.
-pub(crate) fn note(what: &str, panic: &(dyn Any + Send)) -> String {
+/// A number for something that the log tells more of.
+pub(crate) fn number() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(1);
     let second = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let incident = format!("{second:x}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+    format!("{second:x}-{}", COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Logs a panic, and gives it its number.
+pub(crate) fn note(what: &str, panic: &(dyn Any + Send)) -> String {
+    let incident = number();
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
     tracing::error!(incident, panic = text, "{what} panicked");

@@ -39,6 +39,6 @@ SELECT r.oid AS oid, r.name AS relname, r.namespace AS relnamespace, 0 AS reltyp
   0 AS relisshared, 'p' AS relpersistence, r.kind AS relkind, r.natts AS relnatts, 0 AS relchecks,
   r.kind = 'v' AS relhasrules, 0 AS relhastriggers, 0 AS relhassubclass, 0 AS relrowsecurity,
   0 AS relforcerowsecurity, r.populated AS relispopulated,
-  CASE r.kind WHEN 'v' THEN 'n' ELSE 'd' END AS relreplident, 0 AS relispartition, 0 AS relrewrite,
+  CASE WHEN r.kind = 'm' OR (r.kind = 'r' AND r.namespace <> 11) THEN 'd' ELSE 'n' END AS relreplident, 0 AS relispartition, 0 AS relrewrite,
   '0' AS relfrozenxid, '0' AS relminmxid, (SELECT a.acl FROM "base.acl_text" a WHERE a.oid = r.oid) AS relacl, NULL AS reloptions, NULL AS relpartbound
 FROM "base.relations" r

@@ -9,14 +9,14 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result as DfResult;
-use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::expr::{Cast, InList};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, ExprSchemable as _, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
 
-use super::types;
-use crate::error::Error;
+use super::exact::reg_type;
+use super::functions;
 
 /// See the module.
 #[derive(Debug)]
@@ -85,35 +85,19 @@ fn typed(literal: Expr, other: &Expr, schema: &DFSchema) -> DfResult<Expr> {
     let Ok(data_type) = other.get_type(schema) else {
         return Ok(Expr::Literal(ScalarValue::Utf8(Some(text)), metadata));
     };
+    if let Some(name) = other.to_field(schema).ok().and_then(|(_, field)| reg_type(&field))
+        && text.parse::<u32>().is_err()
+        && let Some(function) = functions::find(&functions::oid_function(name))
+    {
+        return Ok(function.call(vec![Expr::Literal(ScalarValue::Utf8(Some(text)), metadata)]));
+    }
     let value = match &data_type {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => ScalarValue::Utf8(Some(text)),
-        DataType::List(_) => list(&text, &data_type).ok_or_else(|| invalid(&text, &data_type))?,
-        _ => ScalarValue::Utf8(Some(text.trim().to_owned()))
-            .cast_to(&data_type)
-            .map_err(|_| invalid(&text, &data_type))?,
+        // Read as any other cast of text, which may ask the session.
+        _ => {
+            let literal = Expr::Literal(ScalarValue::Utf8(Some(text)), metadata);
+            return Ok(Expr::Cast(Cast::new(Box::new(literal), data_type)));
+        }
     };
     Ok(Expr::Literal(value, metadata))
-}
-
-/// An array from its text form, `{a,b}`, without nested arrays.
-fn list(text: &str, data_type: &DataType) -> Option<ScalarValue> {
-    let DataType::List(field) = data_type else { return None };
-    let inner = text.trim().strip_prefix('{')?.strip_suffix('}')?;
-    let items = inner
-        .split(',')
-        .map(str::trim)
-        .filter(|item| !item.is_empty())
-        .map(|item| ScalarValue::Utf8(Some(item.trim_matches('"').to_owned())).cast_to(field.data_type()).ok())
-        .collect::<Option<Vec<_>>>()?;
-    Some(ScalarValue::List(ScalarValue::new_list_nullable(&items, field.data_type())))
-}
-
-fn invalid(text: &str, data_type: &DataType) -> Error {
-    let field = datafusion::arrow::datatypes::Field::new("", data_type.clone(), true);
-    let name = types::by_name(types::name_of(&field)).map_or("unknown", |pg_type| pg_type.sql);
-    let sqlstate = match data_type {
-        DataType::Timestamp(..) | DataType::Date32 | DataType::Time64(_) | DataType::Interval(_) => "22007",
-        _ => "22P02",
-    };
-    Error::Data { sqlstate, message: format!("invalid input syntax for type {name}: \"{text}\"") }
 }

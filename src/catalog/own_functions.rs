@@ -96,7 +96,7 @@ fn column(name: &str, functions: &[Function]) -> Option<ArrayRef> {
         "provariadic" => oids(|_| 0),
         "prorettype" => oids(|function| function.returns),
         "procost" | "prorows" => Arc::new(Float32Array::from(vec![1.0; all])),
-        "prosupport" => texts(|_| "-".into()),
+        "prosupport" => oids(|_| 0),
         "prokind" => texts(|_| "f".into()),
         "provolatile" => texts(|_| "s".into()),
         "proparallel" => texts(|_| "r".into()),

@@ -3,20 +3,26 @@
 use std::ops::ControlFlow;
 
 use datafusion::logical_expr::sqlparser::ast::{
-    self, BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, SetExpr, Statement, TableFactor, Value, VisitMut as _,
-    VisitorMut,
+    self, ArrayElemTypeDef, BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, Select, SetExpr, Statement,
+    TableFactor, Value, VisitMut as _, VisitorMut,
 };
-use datafusion_pg_catalog::sql::rules::{FixArrayLiteral, SqlStatementRewriteRule as _};
 
+use super::casts;
 use super::functions::{REG_TYPES, oid_function, text_function};
+use crate::error::{Error, Result};
 
 mod columns;
+mod expressions;
 mod factors;
+mod from;
+mod numbers;
+mod records;
+mod sets;
 mod subqueries;
 
 use columns::{hide, name_columns, table_oids};
-use factors::{check_rescale, is_check_rescale, is_options_to_table, is_set_of_arrays, options_to_table, unnest};
+use factors::{check_rescale, check_rescale_records, is_check_rescale, is_options_to_table, options_to_table};
 use subqueries::{array_of, one_row};
 
 /// Columns of a materialized view that only those who name them see, with their types.
@@ -37,14 +43,17 @@ pub fn output_name(name: &str) -> &str {
 type HasHidden<'a> = &'a dyn Fn(Option<&str>, &str) -> bool;
 
 /// Rewrites a statement. True: it names a hidden column, so materialized views have to have them.
-pub fn statement(statement: &mut Statement, has_hidden: HasHidden<'_>) -> bool {
-    let taken = std::mem::replace(statement, Statement::Commit { chain: false, end: false, modifier: None });
-    *statement = FixArrayLiteral.rewrite(taken);
+///
+/// # Errors
+/// 42712: one name for two relations; 0A000: what DataFusion would answer otherwise than PostgreSQL.
+pub fn statement(statement: &mut Statement, has_hidden: HasHidden<'_>) -> Result<bool> {
     let mut names = Names { found: false };
     let _ = statement.visit(&mut names);
     let mut rewriter = Rewriter { has_hidden: names.found.then_some(has_hidden) };
-    let _ = statement.visit(&mut rewriter);
-    names.found
+    match statement.visit(&mut rewriter) {
+        ControlFlow::Continue(()) => Ok(names.found),
+        ControlFlow::Break(error) => Err(*error),
+    }
 }
 
 /// Looks for hidden columns.
@@ -75,28 +84,54 @@ struct Rewriter<'a> {
 }
 
 impl VisitorMut for Rewriter<'_> {
-    type Break = ();
+    type Break = Box<Error>;
 
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
+        if query.limit_clause.is_none() {
+            query.limit_clause = subqueries::fetched(&mut query.fetch);
+        }
         self.set_expr(&mut query.body);
         ControlFlow::Continue(())
     }
 
-    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Self::Break> {
         match factor {
             TableFactor::Table { name, args: Some(_), .. } if is_check_rescale(name) => check_rescale(factor),
             TableFactor::Table { name, args: Some(_), .. } if is_options_to_table(name) => options_to_table(factor),
-            TableFactor::Table { name, args: Some(_), .. } if is_set_of_arrays(name) => unnest(factor),
-            TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. } => unqualify(name),
-            _ => {}
+            TableFactor::Table { name, args: Some(_), .. } if is_partition_function(name) => no_partitions(factor),
+            TableFactor::Table { args: Some(_), .. } | TableFactor::Function { .. } | TableFactor::UNNEST { .. } => {
+                sets::in_from(factor);
+                if let TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. } = factor {
+                    unqualify(name);
+                }
+            }
+            other => records::name_all(other),
         }
         ControlFlow::Continue(())
     }
 
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
         if let Some(new) = replacement(expr) {
             *expr = new;
         }
+        numbers::small(expr);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<Self::Break> {
+        numbers::positions(select);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Self::Break> {
+        match from::check(select) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(Box::new(error)),
+        }
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
+        numbers::limits(query);
         ControlFlow::Continue(())
     }
 }
@@ -110,6 +145,9 @@ impl Rewriter<'_> {
                 }
                 table_oids(select);
                 name_columns(select);
+                records::write_out(select);
+                check_rescale_records(select);
+                sets::in_projection(select);
             }
             SetExpr::SetOperation { left, right, .. } => {
                 self.set_expr(left);
@@ -121,6 +159,9 @@ impl Rewriter<'_> {
 }
 
 fn replacement(expr: &mut Expr) -> Option<Expr> {
+    if let Some(new) = expressions::replacement(expr) {
+        return Some(new);
+    }
     match expr {
         Expr::Identifier(ident) if ident.quote_style.is_none() => special_register(&ident.value),
         Expr::Function(function) => {
@@ -133,10 +174,10 @@ fn replacement(expr: &mut Expr) -> Option<Expr> {
             if matches!(function.args, FunctionArguments::None) {
                 function.args = FunctionArguments::List(arguments(Vec::new()));
             }
-            None
+            expressions::function(function)
         }
         // There is one collation, that of bytes.
-        Expr::Collate { expr, .. } => Some(std::mem::replace(expr, Expr::Value(Value::Null.into()))),
+        Expr::Collate { expr, .. } => Some(take(expr)),
         Expr::BinaryOp { op, .. } => {
             if let BinaryOperator::PGCustomBinaryOperator(parts) = op
                 && let Some(plain) = parts.last().and_then(|name| operator(name))
@@ -250,28 +291,58 @@ fn type_name(data_type: &DataType) -> Option<String> {
         DataType::Custom(name, modifiers) if modifiers.is_empty() => {
             name.0.last().and_then(|part| part.as_ident()).map(|ident| ident.value.to_lowercase())
         }
-        DataType::Text | DataType::Varchar(None) => Some("text".into()),
+        DataType::Text => Some("text".into()),
         DataType::JSONB => Some("jsonb".into()),
         DataType::JSON => Some("json".into()),
+        DataType::Uuid => Some("uuid".into()),
+        DataType::Varchar(None) | DataType::CharacterVarying(None) => Some("varchar".into()),
+        DataType::Array(ArrayElemTypeDef::SquareBracket(item, _)) => type_name(item).map(|item| format!("{item}[]")),
         _ => None,
     }
 }
 
 /// Casts between names and oids. DataFusion has no types for these, so that they become functions.
 fn cast(operand: &mut Expr, data_type: &DataType) -> Option<Expr> {
+    if let Some(sized) = expressions::sized_cast(operand, data_type) {
+        return Some(sized);
+    }
     let to = type_name(data_type)?;
-    let take = |operand: &mut Expr| std::mem::replace(operand, Expr::Value(Value::Null.into()));
-    if REG_TYPES.contains(&to.as_str()) || matches!(to.as_str(), "oid" | "jsonb") {
+    if REG_TYPES.contains(&to.as_str()) || NAMED_TYPES.contains(&to.as_str()) {
         return Some(call(&oid_function(&to), vec![take(operand)]));
     }
-    if !matches!(to.as_str(), "text" | "varchar" | "name") {
-        return None;
+    if let Some(function) = casts::array_function(&to) {
+        return Some(call(&function, vec![take(operand)]));
     }
-    let Expr::Function(function) = operand else { return None };
-    let from = REG_TYPES.iter().find(|from| is_named(&function.name, &oid_function(from)))?;
-    Some(call(&text_function(from), vec![take(operand)]))
+    if let ("text" | "varchar" | "name", Expr::Function(function)) = (to.as_str(), &*operand)
+        && let Some(from) = REG_TYPES.iter().find(|from| is_named(&function.name, &oid_function(from)))
+    {
+        return Some(call(&text_function(from), vec![take(operand)]));
+    }
+    None
+}
+
+/// Types that DataFusion doesn't tell from others.
+const NAMED_TYPES: [&str; 9] = ["oid", "json", "jsonb", "uuid", "name", "inet", "xid", "bpchar", "char"];
+
+/// Takes an expression out of its place.
+fn take(expr: &mut Expr) -> Expr {
+    std::mem::replace(expr, Expr::Value(Value::Null.into()))
 }
 
 fn fold(ident: &Ident) -> String {
     if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
+}
+
+fn is_partition_function(name: &ObjectName) -> bool {
+    let last = name.0.last().and_then(|part| part.as_ident());
+    last.is_some_and(|ident| ["pg_partition_tree", "pg_partition_ancestors"].contains(&ident.value.as_str()))
+}
+
+/// Of a relation that isn't partitioned these give no rows, and none is here.
+fn no_partitions(factor: &mut TableFactor) {
+    const NONE: &str = "SELECT 0::oid AS relid, 0::oid AS parentrelid, true AS isleaf, 0::int AS level WHERE false";
+    let TableFactor::Table { alias, .. } = factor else { return };
+    if let Some(subquery) = parse_query(NONE) {
+        *factor = TableFactor::Derived { lateral: false, subquery, alias: alias.take(), sample: None };
+    }
 }

@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use datafusion::arrow::array::timezone::Tz;
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use rusqlite::Connection;
 
@@ -15,6 +16,7 @@ use super::guard::Guard;
 use crate::clock::now_micros;
 use crate::error::{Error, Result};
 use crate::store::Snapshot;
+use crate::wire::Style;
 
 /// What SQL functions and a few tables ask the connection that a statement came in on.
 pub trait Host: Send + Sync + fmt::Debug {
@@ -24,11 +26,12 @@ pub trait Host: Send + Sync + fmt::Debug {
     /// Every setting: `pg_settings`.
     fn settings(&self) -> Vec<Setting>;
 
-    /// Changes a setting for the session, as SET does; gives the value that it has then.
+    /// Changes a setting for the session, as SET does, or for the transaction, as SET LOCAL does; gives the value that it
+    /// has then.
     ///
     /// # Errors
     /// Those of SET.
-    fn set(&self, name: &str, value: &str) -> Result<String>;
+    fn set(&self, name: &str, value: &str, local: bool) -> Result<String>;
 
     /// Every client connection: `pg_stat_activity`.
     fn activity(&self) -> Vec<Activity>;
@@ -193,6 +196,17 @@ impl Scope {
     /// Those of `read`, and that there is no snapshot.
     pub fn read<T>(&self, read: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         self.snapshot()?.with(read)
+    }
+
+    /// The session's time zone.
+    pub fn zone(&self) -> Tz {
+        let name = self.host.setting("timezone").unwrap_or_else(|| "UTC".into());
+        super::datetime::zone(&name).unwrap_or_else(|_| self.style().zone())
+    }
+
+    /// How the session wants its values printed.
+    pub fn style(&self) -> Style {
+        Style::by(|name| self.host.setting(name).unwrap_or_default())
     }
 
     /// Reads what somebody may do. A transaction block keeps its snapshot, but not what was allowed when it began.

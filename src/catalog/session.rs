@@ -8,21 +8,14 @@ use datafusion::catalog::TableProvider;
 use datafusion::catalog::default_table_source::provider_as_source;
 use datafusion::common::TableReference;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode as _};
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::empty::EmptyTable;
 use datafusion::error::Result as DfResult;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::expr::Cast;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, TypePlanner};
-use datafusion::logical_expr::sqlparser::ast::{DataType as SqlType, Statement};
-use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{
-    AggregateUDF, Expr, ExprSchemable as _, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource,
-    WindowUDF,
-};
+use datafusion::logical_expr::sqlparser::ast::{DataType as SqlType, Statement, TimezoneInfo};
+use datafusion::logical_expr::{AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF};
 use datafusion::optimizer::Analyzer;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
@@ -31,16 +24,20 @@ use rusqlite::{OptionalExtension as _, params};
 use tokio_util::sync::CancellationToken;
 
 use super::analyze::TypeLiterals;
-use super::functions::{self, JsonOperators};
+use super::both::Both;
+use super::cast::PgCasts;
+use super::casts::Arrays;
+use super::functions::{self, JsonOperators, Operators, Unknown, Vectors};
 use super::guard::{GuardPlan, Memory};
 use super::interrupt::{self, Check};
+use super::origin::Relation;
 use super::pages::Pages;
 use super::rescale::CheckRescale;
 use super::scope::{Host, Scope, ScopeExtension, Server};
 use super::strict::Strict;
 use super::table::SqliteTable;
 use super::view::VIEWS;
-use super::{DATABASE, SCHEMAS, rewrite, statics, store_error, sum, types};
+use super::{DATABASE, SCHEMAS, exact, explain, marks, rewrite, statics, store_error, types};
 use crate::auth;
 use crate::error::{Error, Result, nearest};
 use crate::limits::parse_bytes;
@@ -71,7 +68,7 @@ impl Catalog {
         let mut config = SessionConfig::new().with_target_partitions(1).with_information_schema(false);
         let options = config.options_mut();
         options.sql_parser.map_string_types_to_utf8view = false;
-        options.sql_parser.parse_float_as_decimal = false;
+        options.sql_parser.parse_float_as_decimal = true;
         options.sql_parser.default_null_ordering = "nulls_max".into();
         options.execution.time_zone = Some(types::UTC.into());
         // A plan may be run again, and a dynamic filter keeps what it learned from the rows of the run before.
@@ -79,6 +76,7 @@ impl Catalog {
         let mut analyzer = Analyzer::new();
         analyzer.rules.insert(0, Arc::new(TypeLiterals));
         // Behind the one that gives operands their types.
+        analyzer.rules.push(Arc::new(PgCasts));
         analyzer.rules.push(Arc::new(Strict));
         let mut state = SessionStateBuilder::new().with_config(config).with_default_features().build();
         let mut planners = state.expr_planners().to_vec();
@@ -88,6 +86,9 @@ impl Catalog {
         let last = Arc::new(GuardPlan) as _;
         let physical = state.physical_optimizers().iter().cloned().chain([last]);
         let physical = interrupt::before_each(&(Arc::new(Check) as _), physical);
+        planners.insert(1, Arc::new(Operators));
+        planners.insert(0, Arc::new(Arrays));
+        planners.insert(0, Arc::new(Vectors));
         state = SessionStateBuilder::new_from_existing(state)
             .with_analyzer_rules(interrupt::before_each(&(Arc::new(Check) as _), analyzer.rules))
             .with_optimizer_rules(optimizers)
@@ -99,6 +100,7 @@ impl Catalog {
             // A function of that name may be there already: ours is PostgreSQL's.
             let _ = datafusion::execution::FunctionRegistry::register_udf(&mut state, Arc::new(function));
         }
+        let _ = datafusion::execution::FunctionRegistry::register_udaf(&mut state, Arc::new(functions::single_value()));
         let tables = VIEWS
             .iter()
             .filter(|view| view.is_visible())
@@ -108,6 +110,7 @@ impl Catalog {
                     Some(_) => Arc::new(table),
                     None => Arc::new(EmptyTable::new(table.schema())),
                 };
+                let table = if view.name == statics::DESCRIPTIONS { with_postgresqls(table) } else { table };
                 ((view.schema.as_str(), view.name.as_str()), table)
             })
             .collect();
@@ -152,22 +155,26 @@ impl Session {
     /// # Errors
     /// What DataFusion says, with an [`Error`] of ours inside where we know better: an unknown relation, a source.
     pub fn plan(&self, mut statement: Statement) -> DfResult<LogicalPlan> {
-        if !matches!(statement, Statement::Query(_) | Statement::Explain { .. }) {
+        if let Statement::Explain { analyze, format, options, statement, .. } = statement {
+            let options = explain::Options::new(analyze, format.as_ref(), options.as_deref());
+            return explain::explain(self.plan(*statement)?, options, &self.state);
+        }
+        if !matches!(statement, Statement::Query(_)) {
             return Err(Error::Internal("only queries are planned here".into()).into());
         }
         let hidden = rewrite::statement(
             &mut statement,
             &|schema, name| matches!(self.kind(schema, name), Ok(Some(kind)) if kind == "materialized view"),
-        );
+        )?;
         let provider = Planner { session: self, hidden };
         let options = ParserOptions {
-            parse_float_as_decimal: false,
+            parse_float_as_decimal: true,
             map_string_types_to_utf8view: false,
             default_null_ordering: datafusion::sql::planner::NullOrdering::NullsMax,
             ..ParserOptions::default()
         };
         let plan = SqlToRel::new_with_options(&provider, options).sql_statement_to_plan(statement)?;
-        show_names(sum::as_numeric(json_as_text(plan)?)?)
+        exact::shown(marks::marked(exact::exact(plan)?)?)
     }
 
     /// Optimizes a plan. Calls of stable functions are computed here, on the present snapshot: see
@@ -314,8 +321,8 @@ impl Session {
         })
     }
 
-    /// Lets the user read a relation that exists.
-    fn authorize(&self, schema: &str, name: &str) -> Result<()> {
+    /// Lets the user read a relation that exists, and tells its oid.
+    fn authorize(&self, schema: &str, name: &str) -> Result<i64> {
         let (oid, kind, shown) = self.scope.read(|connection| {
             let oid: Option<i64> = connection
                 .prepare_cached(
@@ -345,6 +352,7 @@ impl Session {
             // What has been dropped since is nobody's to revoke: the snapshot tells.
             _ => self.scope.read(ask),
         }
+        .map(|()| oid)
     }
 
     fn undefined(&self, name: &TableReference) -> Error {
@@ -358,14 +366,28 @@ impl Session {
             })
             .unwrap_or_default();
         let known = self.catalog.tables.keys().map(|(_, table)| *table).chain(users.iter().map(String::as_str));
+        // One of just that name is in a schema that search_path doesn't name.
+        let elsewhere = SCHEMAS.iter().map(|(schema, ..)| *schema).filter(|_| name.schema().is_none());
+        let elsewhere = elsewhere
+            .into_iter()
+            .find(|schema| self.catalog.tables.contains_key(&(*schema, name.table())))
+            .map(|schema| format!("{schema}.{}", name.table()));
         Error::UndefinedRelation {
             kind: "relation",
             name: match name.schema() {
                 Some(schema) => format!("{schema}.{}", name.table()),
                 None => name.table().into(),
             },
-            nearest: nearest(name.table(), known),
+            nearest: elsewhere.or_else(|| nearest(name.table(), known)),
         }
+    }
+}
+
+/// The descriptions of relations and columns, and those of PostgreSQL's own objects.
+fn with_postgresqls(table: Arc<dyn TableProvider>) -> Arc<dyn TableProvider> {
+    match statics::table(statics::DESCRIPTIONS) {
+        Ok(Some(fixed)) => Arc::new(Both::new(table, fixed)),
+        _ => table,
     }
 }
 
@@ -380,61 +402,6 @@ fn state_table(connection: &rusqlite::Connection, name: &str) -> rusqlite::Resul
     Ok(id.map(|id| {
         Arc::new(super::table_functions::state_rows(&format!("fragment_id = {id}"))) as Arc<dyn TableProvider>
     }))
-}
-
-/// Casts of json and jsonb to text as a function's calls. Both are text to DataFusion, so that the cast would be left
-/// away, and a client told that it gets jsonb.
-fn json_as_text(plan: LogicalPlan) -> DfResult<LogicalPlan> {
-    let mut changed = false;
-    plan.transform_up_with_subqueries(|plan| {
-        let schema = merge_schema(&plan.inputs());
-        let preserver = NamePreserver::new(&plan);
-        let plan = plan.map_expressions(|expr| {
-            let name = preserver.save(&expr);
-            let expr = expr.transform_up(|expr| match expr {
-                Expr::Cast(Cast { expr, field }) if field.data_type() == &DataType::Utf8 => {
-                    let is_json = expr.to_field(&schema).is_ok_and(|(_, from)| {
-                        from.data_type() == &DataType::Utf8 && matches!(types::name_of(&from), "json" | "jsonb")
-                    });
-                    Ok(match functions::scalar("jsonb_out") {
-                        Some(function) if is_json => Transformed::yes(function.call(vec![*expr])),
-                        _ => Transformed::no(Expr::Cast(Cast { expr, field })),
-                    })
-                }
-                other => Ok(Transformed::no(other)),
-            })?;
-            Ok(expr.update_data(|expr| name.restore(expr)))
-        })?;
-        // Also where only an input has changed: its fields are other ones now.
-        changed |= plan.transformed;
-        if changed { plan.map_data(LogicalPlan::recompute_schema) } else { Ok(plan) }
-    })
-    .map(|plan| plan.data)
-}
-
-/// Columns whose values are oids shown as names, in the last step: inside a query they are oids.
-fn show_names(plan: LogicalPlan) -> DfResult<LogicalPlan> {
-    let reg_type = |field: &FieldRef| {
-        let marked = types::marked(field).filter(|_| field.data_type() == &DataType::Int32);
-        marked.map(|pg_type| pg_type.name).filter(|name| functions::REG_TYPES.contains(name))
-    };
-    if matches!(plan, LogicalPlan::Explain(_)) || !plan.schema().fields().iter().any(|field| reg_type(field).is_some())
-    {
-        return Ok(plan);
-    }
-    let columns = plan.schema().columns();
-    let expressions: Vec<Expr> = columns
-        .into_iter()
-        .zip(plan.schema().fields())
-        .map(|(column, field)| {
-            let name = column.name.clone();
-            match reg_type(field).and_then(|name| functions::scalar(&functions::text_function(name))) {
-                Some(function) => function.call(vec![Expr::Column(column)]).alias(name),
-                None => Expr::Column(column),
-            }
-        })
-        .collect();
-    LogicalPlanBuilder::from(plan).project(expressions)?.build()
 }
 
 /// What DataFusion's SQL planner asks.
@@ -464,8 +431,8 @@ impl ContextProvider for Planner<'_> {
         };
         for schema in &path {
             if let Some(table) = self.session.table(schema, name.table(), self.hidden)? {
-                self.session.authorize(schema, name.table())?;
-                return Ok(provider_as_source(table));
+                let oid = self.session.authorize(schema, name.table())?;
+                return Ok(provider_as_source(Arc::new(Relation::new(oid, table))));
             }
         }
         if let Some(schema) = name.schema()
@@ -503,7 +470,17 @@ impl ContextProvider for Planner<'_> {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        self.session.state.scalar_functions().get(name).cloned()
+        let state = &self.session.state;
+        // Those of Arrow's types have no meaning here.
+        let known = state.scalar_functions().get(name).filter(|_| !name.starts_with("arrow_")).cloned();
+        let of_other_kind = || {
+            // What the planner knows by itself.
+            name == "unnest"
+                || state.aggregate_functions().contains_key(name)
+                || state.window_functions().contains_key(name)
+                || state.higher_order_functions().contains_key(name)
+        };
+        known.or_else(|| (!of_other_kind()).then(|| Arc::new(ScalarUDF::new_from_impl(Unknown::new(name)))))
     }
 
     fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
@@ -549,6 +526,21 @@ struct PgTypes;
 
 impl TypePlanner for PgTypes {
     fn plan_type_field(&self, sql_type: &SqlType) -> DfResult<Option<FieldRef>> {
+        let plain =
+            |data_type: DataType| Ok(Some(Arc::new(datafusion::arrow::datatypes::Field::new("", data_type, true))));
+        // Microseconds, which reach as far as PostgreSQL's times.
+        let named = match sql_type {
+            SqlType::Timestamp(_, zone) => match zone {
+                TimezoneInfo::WithTimeZone | TimezoneInfo::Tz => "timestamptz",
+                TimezoneInfo::None | TimezoneInfo::WithoutTimeZone => "timestamp",
+            },
+            SqlType::Time(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => "time",
+            SqlType::Interval { .. } => "interval",
+            _ => "",
+        };
+        if let Some(known) = types::by_name(named) {
+            return plain(known.arrow());
+        }
         let SqlType::Custom(name, modifiers) = sql_type else { return Ok(None) };
         let name = name.0.last().and_then(|part| part.as_ident()).map(|ident| ident.value.to_lowercase());
         let Some(name) = name.filter(|_| modifiers.is_empty()) else { return Ok(None) };

@@ -1,17 +1,21 @@
 //! The relations whose rows don't come from SQLite: what every PostgreSQL has (types, operators, functions), from
 //! `datafusion-pg-catalog`, and what only the connection knows (`pg_settings`, `pg_stat_activity`, ...).
 
+use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-use datafusion::arrow::array::{ArrayRef, AsArray as _, ListBuilder, RecordBatch, StringBuilder, new_null_array};
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
+use datafusion::arrow::array::{
+    ArrayRef, AsArray as _, BooleanArray, Int32Array, ListBuilder, RecordBatch, StringBuilder, new_null_array,
+};
+use datafusion::arrow::compute::{cast, filter_record_batch};
+use datafusion::arrow::datatypes::{DataType, FieldRef, Int32Type, Schema, SchemaRef};
 use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::error::Result as DfResult;
 use datafusion_pg_catalog::pg_catalog::{ArrowTable, PgCatalogStaticTables};
 
 use super::computed::Computed;
 use super::own_functions;
+use super::types;
 use super::view::{self, View};
 
 /// Their columns, as PostgreSQL 15 has them.
@@ -38,9 +42,31 @@ pub fn table(name: &str) -> DfResult<Option<Arc<dyn TableProvider>>> {
     }
 }
 
-/// The columns of one of [`TABLES`].
+/// What PostgreSQL says of its own functions, types and operators, in the columns of `pg_description`.
+pub const DESCRIPTIONS: &str = "pg_description";
+
+/// The oids of two schemas.
+const PG_CATALOG: i32 = 11;
+const INFORMATION_SCHEMA: i32 = 13207;
+
+/// What PostgreSQL says of an object of a class.
+pub fn description(object: i64, class: &str) -> Option<&'static str> {
+    static BY_OBJECT: LazyLock<HashMap<(i32, i32), String>> = LazyLock::new(|| {
+        let Some(batch) = batch(DESCRIPTIONS) else { return HashMap::new() };
+        let texts = batch.column(3).as_string::<i32>().iter();
+        let (objects, classes) = (batch.column(0).as_primitive::<Int32Type>(), batch.column(1));
+        let objects = objects.iter().zip(classes.as_primitive::<Int32Type>().iter());
+        objects.zip(texts).filter_map(|((object, class), text)| Some(((object?, class?), text?.to_owned()))).collect()
+    });
+    let class = TABLES.iter().find(|table| table.name == class)?.oid;
+    let key = (i32::try_from(object).ok()?, i32::try_from(class).ok()?);
+    BY_OBJECT.get(&key).map(String::as_str)
+}
+
+/// The columns of one of [`TABLES`], or of a view that has rows of PostgreSQL's own too.
 pub fn schema(name: &str) -> SchemaRef {
-    let columns = TABLES.iter().find(|table| table.name == name).map(|table| table.columns.as_slice());
+    let views = view::VIEWS.iter().filter(|view| view.schema == "pg_catalog");
+    let columns = TABLES.iter().chain(views).find(|table| table.name == name).map(|table| table.columns.as_slice());
     let fields: Vec<_> = columns.unwrap_or_default().iter().map(|column| column.pg_type.field(&column.name)).collect();
     Arc::new(Schema::new(fields))
 }
@@ -48,7 +74,7 @@ pub fn schema(name: &str) -> SchemaRef {
 fn load() -> Vec<(&'static str, RecordBatch)> {
     // The data is part of the binary: it is there and well-formed, as the tests of this module find.
     let Ok(tables) = PgCatalogStaticTables::try_new() else { return Vec::new() };
-    let sources: [(&str, &ArrowTable); 18] = [
+    let sources: [(&str, &ArrowTable); 15] = [
         ("pg_aggregate", &tables.pg_aggregate),
         ("pg_am", &tables.pg_am),
         ("pg_amop", &tables.pg_amop),
@@ -62,31 +88,91 @@ fn load() -> Vec<(&'static str, RecordBatch)> {
         ("pg_opfamily", &tables.pg_opfamily),
         ("pg_proc", &tables.pg_proc),
         ("pg_range", &tables.pg_range),
-        ("pg_ts_config", &tables.pg_ts_config),
-        ("pg_ts_dict", &tables.pg_ts_dict),
-        ("pg_ts_parser", &tables.pg_ts_parser),
-        ("pg_ts_template", &tables.pg_ts_template),
         ("pg_type", &tables.pg_type),
+        (DESCRIPTIONS, &tables.pg_description),
     ];
+    let functions = rows_of(&tables.pg_proc).map(|rows| function_oids(&rows)).unwrap_or_default();
     sources
         .into_iter()
         .filter_map(|(name, table)| {
-            let rows = datafusion::arrow::compute::concat_batches(&table.schema(), table.data()).ok()?;
-            let rows = fit(&rows, schema(name))?;
-            let rows = if name == "pg_proc" { own_functions::added_to(&rows)? } else { rows };
+            let rows = fit(&rows_of(table)?, schema(name), &functions)?;
+            let rows = match name {
+                "pg_proc" => own_functions::added_to(&rows)?,
+                DESCRIPTIONS => of_static_tables(&rows)?,
+                // There is no PL/pgSQL here.
+                "pg_language" => without(&rows, "lanname", &["plpgsql"])?,
+                _ => rows,
+            };
             Some((name, rows))
         })
         .collect()
 }
 
+fn rows_of(table: &ArrowTable) -> Option<RecordBatch> {
+    datafusion::arrow::compute::concat_batches(&table.schema(), table.data()).ok()
+}
+
+/// The descriptions of rows that there are: relations and schemas have their own.
+fn of_static_tables(descriptions: &RecordBatch) -> Option<RecordBatch> {
+    let classes = descriptions.column_by_name("classoid")?.as_primitive_opt::<Int32Type>()?;
+    let is_static = |class: i32| TABLES.iter().any(|table| i32::try_from(table.oid) == Ok(class));
+    let keep: BooleanArray = classes.iter().map(|class| class.map(is_static)).collect();
+    filter_record_batch(descriptions, &keep).ok()
+}
+
+/// The rows whose column isn't one of these texts.
+fn without(rows: &RecordBatch, column: &str, texts: &[&str]) -> Option<RecordBatch> {
+    let values = rows.column_by_name(column)?.as_string_opt::<i32>()?;
+    let keep: BooleanArray = values.iter().map(|value| value.map(|value| !texts.contains(&value))).collect();
+    filter_record_batch(rows, &keep).ok()
+}
+
+/// The oids of the functions of each name, in their order.
+fn function_oids(functions: &RecordBatch) -> HashMap<String, Vec<i32>> {
+    let mut oids: HashMap<String, Vec<i32>> = HashMap::new();
+    let column = |name: &str, as_type: &DataType| cast(functions.column_by_name(name)?, as_type).ok();
+    if let (Some(names), Some(numbers)) = (column("proname", &DataType::Utf8), column("oid", &DataType::Int32)) {
+        for (name, oid) in names.as_string::<i32>().iter().zip(numbers.as_primitive::<Int32Type>()) {
+            oids.entry(name.unwrap_or_default().to_owned()).or_default().extend(oid);
+        }
+    }
+    oids.values_mut().for_each(|oids| oids.sort_unstable());
+    oids
+}
+
+/// Functions by their oids, from their names. Aggregates of one name come in the order of their oids, as the rows that
+/// name them do; which one of several others is meant isn't known.
+fn function_column(names: &ArrayRef, functions: &HashMap<String, Vec<i32>>, aggregates: bool) -> Option<ArrayRef> {
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    let oids: Int32Array = names
+        .as_string_opt::<i32>()?
+        .iter()
+        .map(|name| {
+            let name = name?.strip_prefix("pg_catalog.").or(name)?;
+            let count = seen.entry(name).or_default();
+            *count += 1;
+            match functions.get(name).map_or(&[][..], Vec::as_slice) {
+                [oid] => Some(*oid),
+                oids if aggregates => oids.get(*count - 1).copied(),
+                _ => Some(0),
+            }
+        })
+        .collect();
+    Some(Arc::new(oids))
+}
+
 /// The rows in the columns of PostgreSQL 15: by name, cast where the type differs, NULL where there is none.
-fn fit(rows: &RecordBatch, schema: SchemaRef) -> Option<RecordBatch> {
+fn fit(rows: &RecordBatch, schema: SchemaRef, functions: &HashMap<String, Vec<i32>>) -> Option<RecordBatch> {
     let columns = schema
         .fields()
         .iter()
         .map(|field| {
-            let column = rows.column_by_name(field.name()).and_then(|column| match field.data_type() {
+            // PostgreSQL 17 has another name for it.
+            let name = if field.name() == "colliculocale" { "colllocale" } else { field.name() };
+            let column = rows.column_by_name(name).and_then(|column| match field.data_type() {
                 DataType::List(item) => lists(column, item),
+                _ if types::name_of(field) == "regproc" => function_column(column, functions, name == "aggfnoid"),
+                other if name.ends_with("namespace") => cast(column, other).ok().map(|column| namespaces(&column)),
                 other => cast(column, other).ok(),
             });
             column.unwrap_or_else(|| new_null_array(field.data_type(), rows.num_rows()))
@@ -95,16 +181,22 @@ fn fit(rows: &RecordBatch, schema: SchemaRef) -> Option<RecordBatch> {
     RecordBatch::try_new(schema, columns).ok()
 }
 
-/// Arrays from their text form: `{a,b}`, or `1 2` for vectors. Those in question hold no commas.
+/// The schemas with the oids that they have here: information_schema's isn't the same everywhere.
+fn namespaces(oids: &ArrayRef) -> ArrayRef {
+    let Some(oids) = oids.as_primitive_opt::<Int32Type>() else { return Arc::clone(oids) };
+    Arc::new(oids.unary::<_, Int32Type>(|oid| if oid == PG_CATALOG { oid } else { INFORMATION_SCHEMA }))
+}
+
+/// Arrays from their text form: `{a,b}`, `['a', 'b']`, or `1 2` for vectors. Those in question hold no commas.
 fn lists(column: &ArrayRef, item: &FieldRef) -> Option<ArrayRef> {
     let mut lists = ListBuilder::new(StringBuilder::new());
     for text in column.as_string_opt::<i32>()? {
-        let inner = text.map(|text| text.trim_start_matches('{').trim_end_matches('}'));
+        let inner = text.map(|text| text.trim_matches(['{', '}', '[', ']']));
         lists.append_option(inner.map(|inner| {
             inner
                 .split([',', ' '])
                 .filter(|part| !part.is_empty())
-                .map(|part| Some(part.trim_matches('"').to_owned()))
+                .map(|part| Some(part.trim_matches(['"', '\'']).to_owned()))
                 .collect::<Vec<_>>()
         }));
     }
@@ -122,8 +214,8 @@ mod tests {
             let batch = batch(&table.name).unwrap_or_else(|| panic!("{} is missing", table.name));
             assert!(batch.num_rows() > 0, "{}", table.name);
             for (column, field) in batch.columns().iter().zip(batch.schema().fields()) {
-                // Newer versions of PostgreSQL have colliculocale under another name, and nothing has grants.
-                let known = field.name() == "colliculocale" || field.name().ends_with("acl");
+                // Nothing has grants.
+                let known = field.name().ends_with("acl");
                 let known = known
                     || ["protrftypes", "proconfig"].contains(&field.name().as_str())
                     || column.null_count() < column.len();

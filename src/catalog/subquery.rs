@@ -1,5 +1,5 @@
-//! Correlated subqueries that DataFusion can't turn into joins: run once for every row, or rather for every different
-//! set of the outer values that they use.
+//! Subqueries that DataFusion can't turn into joins: run once for every row, or rather for every different set of the
+//! outer values that they use. LATERAL is one whose rows are wanted.
 //!
 //! PostgreSQL: any condition may tie a subquery to the outer row. DataFusion: equalities only, and not in every place.
 //! Blocked by: its decorrelation rules. Remove when: a plan with a correlated `<>` runs without this module.
@@ -8,20 +8,24 @@ use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch};
-use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::arrow::array::{Array, ArrayRef, ListArray, RecordBatch, StructArray, new_null_array};
+use datafusion::arrow::buffer::OffsetBuffer;
+use datafusion::arrow::compute::{cast, concat};
+use datafusion::arrow::datatypes::{DataType, FieldRef, Fields};
 use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
-use datafusion::common::{Column, ScalarValue};
+use datafusion::common::{Column, JoinType, ScalarValue, UnnestOptions};
 use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::execution::session_state::SessionState;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::expr::{Exists, ScalarFunction};
+use datafusion::functions::core::expr_fn::get_field;
+use datafusion::logical_expr::expr::{Exists, InSubquery, ScalarFunction};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Subquery, Volatility,
+    ColumnarValue, Expr, Join, LogicalPlan, LogicalPlanBuilder, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Subquery, TypeSignature, Volatility,
 };
 use datafusion::physical_plan::execute_stream;
 use futures::StreamExt as _;
@@ -38,7 +42,12 @@ pub fn optimize(plan: &LogicalPlan, state: &SessionState) -> DfResult<LogicalPla
         Ok(optimized) => has_correlated(optimized)?,
         Err(_) => has_correlated(plan)?,
     };
-    if stuck { state.optimize(&by_row(plan.clone(), state)?) } else { optimized }
+    if !stuck {
+        return optimized;
+    }
+    let optimized = state.optimize(&by_row(plan.clone(), state)?)?;
+    // `x > ANY (SELECT ...)` is an EXISTS only now.
+    if has_correlated(&optimized)? { state.optimize(&by_row(optimized, state)?) } else { Ok(optimized) }
 }
 
 fn has_correlated(plan: &LogicalPlan) -> DfResult<bool> {
@@ -56,11 +65,12 @@ fn has_correlated(plan: &LogicalPlan) -> DfResult<bool> {
 }
 
 fn correlated(expr: &Expr) -> Option<&Subquery> {
-    let subquery = match expr {
-        Expr::ScalarSubquery(subquery) | Expr::Exists(Exists { subquery, .. }) => subquery,
-        _ => return None,
-    };
-    (!outer_columns(subquery).is_empty()).then_some(subquery)
+    match expr {
+        Expr::ScalarSubquery(subquery) => (!outer_columns(subquery).is_empty()).then_some(subquery),
+        // These two become joins in a filter alone.
+        Expr::Exists(Exists { subquery, .. }) | Expr::InSubquery(InSubquery { subquery, .. }) => Some(subquery),
+        _ => None,
+    }
 }
 
 /// The columns of the outer query that a subquery uses. DataFusion's own list lacks those in UNNEST.
@@ -83,32 +93,99 @@ fn outer_columns(subquery: &Subquery) -> Vec<Column> {
 fn by_row(plan: LogicalPlan, state: &SessionState) -> DfResult<LogicalPlan> {
     let state = Arc::new(state.clone());
     let plan = plan.transform_up(|plan| {
-        let preserver = datafusion::logical_expr::expr_rewriter::NamePreserver::new(&plan);
-        plan.map_expressions(|expr| {
-            let name = preserver.save(&expr);
-            let expr = expr.transform_down(|expr| {
-                let call = correlated(&expr).map(|subquery| call(&expr, subquery, &state));
-                Ok(call.map_or_else(|| Transformed::no(expr), Transformed::yes))
-            })?;
-            Ok(expr.update_data(|expr| name.restore(expr)))
+        let plan = match plan {
+            LogicalPlan::Join(join) => lateral(join, &state)?,
+            other => Transformed::no(other),
+        };
+        plan.transform_data(|plan| {
+            let preserver = datafusion::logical_expr::expr_rewriter::NamePreserver::new(&plan);
+            plan.map_expressions(|expr| {
+                let name = preserver.save(&expr);
+                let expr = expr.transform_down(|expr| {
+                    let call = correlated(&expr).map(|subquery| call(&expr, subquery, &state));
+                    Ok(call.map_or_else(|| Transformed::no(expr), Transformed::yes))
+                })?;
+                Ok(expr.update_data(|expr| name.restore(expr)))
+            })
         })
     })?;
     plan.data.recompute_schema()
 }
 
-fn call(expr: &Expr, subquery: &Subquery, state: &Arc<SessionState>) -> Expr {
+/// The column that holds the rows of a LATERAL part.
+const ROWS: &str = "lateral\u{1}";
+
+/// A join with a LATERAL part: the part's rows as an array, unnested.
+fn lateral(join: Join, state: &Arc<SessionState>) -> DfResult<Transformed<LogicalPlan>> {
+    let is_left = join.join_type == JoinType::Left;
+    let always = join.filter.as_ref().is_none_or(|on| matches!(on, Expr::Literal(ScalarValue::Boolean(Some(true)), _)));
+    let Some(subquery) = lateral_part(&join.right) else { return Ok(Transformed::no(LogicalPlan::Join(join))) };
     let columns = outer_columns(subquery);
-    let kind = match expr {
-        Expr::Exists(Exists { negated, .. }) => Kind::Exists { negated: *negated },
-        _ => Kind::Value(Arc::clone(subquery.subquery.schema().field(0))),
+    let known = columns.iter().all(|column| join.left.schema().has_column(column));
+    let possible = join.join_type == JoinType::Inner || (is_left && always && join.on.is_empty());
+    if columns.is_empty() || !known || !possible {
+        return Ok(Transformed::no(LogicalPlan::Join(join)));
+    }
+    let fields = subquery.subquery.schema().fields().iter().enumerate().map(|(index, field)| {
+        let unnamed = datafusion::arrow::datatypes::Field::new(format!("f{index}"), field.data_type().clone(), true);
+        unnamed.with_metadata(field.metadata().clone())
+    });
+    let kind = Kind::Rows { fields: fields.collect(), at_least_one: is_left };
+    let rows = by_row_call(subquery, kind, columns, Vec::new(), state).alias(ROWS);
+    let left: Vec<Expr> = join.left.schema().columns().into_iter().map(Expr::Column).collect();
+    let right = join.right.schema().iter().enumerate().map(|(index, (relation, field))| {
+        let part = get_field(Expr::Column(Column::from_name(ROWS)), format!("f{index}"));
+        part.alias_qualified(relation.cloned(), field.name())
+    });
+    let all: Vec<Expr> = left.iter().cloned().chain(right).collect();
+    let options = UnnestOptions::new().with_preserve_nulls(false);
+    let mut builder = LogicalPlanBuilder::from(Arc::unwrap_or_clone(join.left))
+        .project(left.into_iter().chain([rows]))?
+        .unnest_columns_with_options(vec![Column::from_name(ROWS)], options)?
+        .project(all)?;
+    if !is_left {
+        let equal = join.on.into_iter().map(|(left, right)| left.eq(right));
+        if let Some(condition) = equal.chain(join.filter).reduce(Expr::and) {
+            builder = builder.filter(condition)?;
+        }
+    }
+    Ok(Transformed::yes(builder.build()?))
+}
+
+fn lateral_part(plan: &LogicalPlan) -> Option<&Subquery> {
+    match plan {
+        LogicalPlan::Subquery(subquery) => Some(subquery),
+        LogicalPlan::SubqueryAlias(alias) => lateral_part(&alias.input),
+        _ => None,
+    }
+}
+
+fn call(expr: &Expr, subquery: &Subquery, state: &Arc<SessionState>) -> Expr {
+    let (kind, operand) = match expr {
+        Expr::Exists(Exists { negated, .. }) => (Kind::Exists { negated: *negated }, None),
+        Expr::InSubquery(within) => (Kind::In { negated: within.negated }, Some(within.expr.as_ref().clone())),
+        _ => (Kind::Value(Arc::clone(subquery.subquery.schema().field(0))), None),
     };
-    let args = columns.iter().cloned().map(Expr::Column).collect();
+    by_row_call(subquery, kind, outer_columns(subquery), operand.into_iter().collect(), state)
+}
+
+fn by_row_call(
+    subquery: &Subquery,
+    kind: Kind,
+    columns: Vec<Column>,
+    operands: Vec<Expr>,
+    state: &Arc<SessionState>,
+) -> Expr {
+    let args = columns.iter().cloned().map(Expr::Column).chain(operands).collect();
+    // DataFusion tells expressions from each other by their names too.
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
     let function = ByRow {
+        name: format!("subquery_{}", COUNT.fetch_add(1, Ordering::Relaxed)),
         plan: Arc::clone(&subquery.subquery),
         kind,
         columns,
         state: Arc::clone(state),
-        signature: Signature::variadic_any(Volatility::Stable),
+        signature: Signature::one_of(vec![TypeSignature::Nullary, TypeSignature::VariadicAny], Volatility::Stable),
     };
     Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(ScalarUDF::new_from_impl(function)), args))
 }
@@ -119,11 +196,16 @@ enum Kind {
     Value(FieldRef),
     /// Whether there is a row.
     Exists { negated: bool },
+    /// Whether the last argument is one of the values.
+    In { negated: bool },
+    /// All rows, as an array of records; one of NULLs without any, if there has to be one.
+    Rows { fields: Fields, at_least_one: bool },
 }
 
 /// A subquery as a function of the outer values that it uses.
 #[derive(Debug)]
 struct ByRow {
+    name: String,
     plan: Arc<LogicalPlan>,
     kind: Kind,
     columns: Vec<Column>,
@@ -146,8 +228,8 @@ impl Hash for ByRow {
 }
 
 impl ScalarUDFImpl for ByRow {
-    fn name(&self) -> &'static str {
-        "correlated_subquery"
+    fn name(&self) -> &str {
+        &self.name
     }
 
     fn signature(&self) -> &Signature {
@@ -157,7 +239,8 @@ impl ScalarUDFImpl for ByRow {
     fn return_type(&self, _: &[DataType]) -> DfResult<DataType> {
         Ok(match &self.kind {
             Kind::Value(field) => field.data_type().clone(),
-            Kind::Exists { .. } => DataType::Boolean,
+            Kind::Exists { .. } | Kind::In { .. } => DataType::Boolean,
+            Kind::Rows { fields, .. } => DataType::new_list(DataType::Struct(fields.clone()), true),
         })
     }
 
@@ -167,7 +250,7 @@ impl ScalarUDFImpl for ByRow {
         let _ = args;
         Ok(Arc::new(match &self.kind {
             Kind::Value(inner) => field.with_metadata(inner.metadata().clone()),
-            Kind::Exists { .. } => field,
+            _ => field,
         }))
     }
 
@@ -211,6 +294,11 @@ impl ByRow {
         let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
         match &self.kind {
             Kind::Exists { negated } => Ok(ScalarValue::Boolean(Some((rows > 0) != *negated))),
+            Kind::In { negated } => {
+                let is_in = is_in(outer.last().unwrap_or(&ScalarValue::Null), &batches)?;
+                Ok(ScalarValue::Boolean(is_in.map(|is_in| is_in != *negated)))
+            }
+            Kind::Rows { fields, at_least_one } => records(fields, &batches, *at_least_one && rows == 0),
             Kind::Value(field) => match batches.iter().find(|batch| batch.num_rows() > 0) {
                 None => ScalarValue::try_from(field.data_type()),
                 Some(_) if rows > 1 => Err(crate::error::Error::Data {
@@ -274,6 +362,7 @@ async fn first_batches(mut rows: SendableRecordBatchStream, kind: &Kind) -> DfRe
     let enough = match kind {
         Kind::Value(_) => 2,
         Kind::Exists { .. } => 1,
+        Kind::In { .. } | Kind::Rows { .. } => usize::MAX,
     };
     let (mut batches, mut count) = (Vec::new(), 0);
     while count < enough
@@ -285,6 +374,42 @@ async fn first_batches(mut rows: SendableRecordBatchStream, kind: &Kind) -> DfRe
     Ok(batches)
 }
 
+/// Whether a value is one of the first column's; NULL where only a NULL could be it.
+fn is_in(value: &ScalarValue, batches: &[RecordBatch]) -> DfResult<Option<bool>> {
+    let mut unknown = false;
+    for batch in batches {
+        let column = batch.column(0);
+        for row in 0..column.len() {
+            let item = ScalarValue::try_from_array(column, row)?;
+            if item.is_null() || value.is_null() {
+                unknown = true;
+            } else if item == *value || value.cast_to(&item.data_type()).is_ok_and(|value| value == item) {
+                return Ok(Some(true));
+            }
+        }
+    }
+    Ok((!unknown).then_some(false))
+}
+
+/// Rows as an array of records.
+fn records(fields: &Fields, batches: &[RecordBatch], one_of_nulls: bool) -> DfResult<ScalarValue> {
+    let mut columns: Vec<ArrayRef> = Vec::with_capacity(fields.len());
+    for (index, field) in fields.iter().enumerate() {
+        let parts: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(index).as_ref()).collect();
+        let column = match parts.is_empty() {
+            true => new_null_array(field.data_type(), usize::from(one_of_nulls)),
+            false if one_of_nulls => new_null_array(field.data_type(), 1),
+            false => concat(&parts)?,
+        };
+        columns.push(cast(&column, field.data_type())?);
+    }
+    let rows = columns.first().map_or(0, |column| column.len());
+    let items = StructArray::try_new_with_length(fields.clone(), columns, None, rows)?;
+    let item = Arc::new(datafusion::arrow::datatypes::Field::new_list_field(items.data_type().clone(), true));
+    let list = ListArray::try_new(item, OffsetBuffer::from_lengths([rows]), Arc::new(items), None)?;
+    Ok(ScalarValue::List(Arc::new(list)))
+}
+
 /// A subquery within no longer refers to what has a value now.
 fn forget<'a>(subquery: &mut Subquery, value: &impl Fn(&Column) -> Option<&'a ScalarValue>) {
     subquery
@@ -293,7 +418,7 @@ fn forget<'a>(subquery: &mut Subquery, value: &impl Fn(&Column) -> Option<&'a Sc
 }
 
 /// Runs a future to its end on this thread. Scans read SQLite without waiting for anything, so nothing else has to run.
-fn block_on<T>(future: impl Future<Output = Result<T, DataFusionError>>) -> DfResult<T> {
+pub fn block_on<T>(future: impl Future<Output = Result<T, DataFusionError>>) -> DfResult<T> {
     struct Unpark(Thread);
     impl Wake for Unpark {
         fn wake(self: Arc<Self>) {

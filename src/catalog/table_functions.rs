@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::catalog::{MemTable, TableFunctionArgs, TableProvider};
 use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::datasource::empty::EmptyTable;
 use datafusion::error::Result as DfResult;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::Expr;
@@ -49,6 +51,11 @@ pub fn call(state: &SessionState, name: &str, args: Vec<Expr>) -> DfResult<Arc<d
             statics::table("pg_settings")?.ok_or_else(|| Error::Internal("pg_settings is missing".into()).into())
         }
         ("pg_get_keywords", 0) => keywords(),
+        // Nobody can listen.
+        ("pg_listening_channels", 0) => {
+            let schema = Schema::new(vec![Field::new("pg_listening_channels", DataType::Utf8, true)]);
+            Ok(Arc::new(EmptyTable::new(Arc::new(schema))))
+        }
         _ => match state.table_functions().get(name) {
             Some(function) => function.create_table_provider_with_args(TableFunctionArgs::new(&args, state)),
             None => {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::array::{AsArray as _, RecordBatch};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::common::ScalarValue;
 use datafusion::error::DataFusionError;
@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::store::Store;
 
 mod clients;
+mod errors;
 mod guard;
 mod language;
 mod progress;
@@ -37,7 +38,7 @@ impl Host for TestHost {
         vec![Setting { name: "server_version".into(), value: "15.0".into(), ..Setting::default() }]
     }
 
-    fn set(&self, name: &str, value: &str) -> Result<String> {
+    fn set(&self, name: &str, value: &str, _: bool) -> Result<String> {
         self.0.lock().unwrap().insert(name.into(), value.into());
         Ok(value.into())
     }
@@ -152,8 +153,12 @@ async fn rows(session: &Session, sql: &str) -> Vec<String> {
     let options = FormatOptions::default().with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S"));
     let mut rows = Vec::new();
     for batch in batches {
-        let columns: Vec<_> =
-            batch.columns().iter().map(|column| ArrayFormatter::try_new(column.as_ref(), &options).unwrap()).collect();
+        // Of an oid with its name, the name.
+        let shown = batch.columns().iter().map(|column| match column.as_struct_opt() {
+            Some(parts) if parts.column_names() == ["oid", "name"] => parts.column(1),
+            _ => column,
+        });
+        let columns: Vec<_> = shown.map(|column| ArrayFormatter::try_new(column.as_ref(), &options).unwrap()).collect();
         for row in 0..batch.num_rows() {
             rows.push(columns.iter().map(|column| column.value(row).to_string()).collect::<Vec<_>>().join("|"));
         }

@@ -16,7 +16,7 @@ pub const TYPE_KEY: &str = "pg.type";
 pub const UTC: &str = "+00:00";
 
 /// One type, with the facts that `pg_attribute` repeats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PgType {
     /// The name in headers of view files and in `main.columns`: `int8`, `text[]`.
     pub name: &'static str,
@@ -52,7 +52,8 @@ impl PgType {
         match self.name {
             "bool" => DataType::Boolean,
             "int2" => DataType::Int16,
-            "int4" | "oid" | "regclass" | "regtype" | "regnamespace" | "regrole" => DataType::Int32,
+            "int4" | "oid" => DataType::Int32,
+            reg if reg.starts_with("reg") => DataType::Int32,
             "int8" => DataType::Int64,
             "float4" => DataType::Float32,
             "float8" => DataType::Float64,
@@ -80,7 +81,7 @@ impl PgType {
         match self.name {
             "bool" | "int2" | "int4" | "int8" | "float4" | "float8" | "text" | "date" | "time" | "timestamp"
             | "timestamptz" | "interval" | "numeric" | "bytea" | "text[]" | "int4[]" => return metadata,
-            "oid" | "regclass" | "regtype" | "regnamespace" | "regrole" => {
+            oid if oid == "oid" || oid.starts_with("reg") => {
                 metadata.insert(arrow_pg::datatypes::PG_OID_ALIAS_KEY.into(), self.name.into());
             }
             "char" => {
@@ -128,13 +129,30 @@ pub const TYPES: &[PgType] = types![
     "timestamptz"  "timestamptz"  1184 8  true  "d" "p" 0   "timestamp with time zone";
     "interval"     "interval"     1186 16 false "d" "p" 0   "interval";
     "numeric"      "numeric"      1700 -1 false "i" "m" 0   "numeric";
+    "regprocedure" "regprocedure" 2202 4  true  "i" "p" 0   "regprocedure";
+    "regoper"      "regoper"      2203 4  true  "i" "p" 0   "regoper";
+    "regoperator"  "regoperator"  2204 4  true  "i" "p" 0   "regoperator";
     "regclass"     "regclass"     2205 4  true  "i" "p" 0   "regclass";
     "regtype"      "regtype"      2206 4  true  "i" "p" 0   "regtype";
     "regnamespace" "regnamespace" 4089 4  true  "i" "p" 0   "regnamespace";
     "regrole"      "regrole"      4096 4  true  "i" "p" 0   "regrole";
     "uuid"         "uuid"         2950 16 false "c" "p" 0   "uuid";
     "jsonb"        "jsonb"        3802 -1 false "i" "x" 0   "jsonb";
+    "bpchar"       "bpchar"       1042 -1 false "i" "x" 100 "character";
+    "timetz"       "timetz"       1266 12 false "d" "p" 0   "time with time zone";
+    "json[]"       "_json"        199  -1 false "i" "x" 0   "json[]";
+    "jsonb[]"      "_jsonb"       3807 -1 false "i" "x" 0   "jsonb[]";
+    "numeric[]"    "_numeric"     1231 -1 false "i" "x" 0   "numeric[]";
+    "date[]"       "_date"        1182 -1 false "i" "x" 0   "date[]";
+    "timestamp[]"  "_timestamp"   1115 -1 false "d" "x" 0   "timestamp without time zone[]";
+    "timestamptz[]" "_timestamptz" 1185 -1 false "d" "x" 0  "timestamp with time zone[]";
+    "interval[]"   "_interval"    1187 -1 false "d" "x" 0   "interval[]";
+    "uuid[]"       "_uuid"        2951 -1 false "i" "x" 0   "uuid[]";
+    "bytea[]"      "_bytea"       1001 -1 false "i" "x" 0   "bytea[]";
+    "varchar[]"    "_varchar"     1015 -1 false "i" "x" 100 "character varying[]";
+    "time[]"       "_time"        1183 -1 false "d" "x" 0   "time without time zone[]";
     "bool[]"       "_bool"        1000 -1 false "i" "x" 0   "boolean[]";
+    "char[]"       "_char"        1002 -1 false "i" "x" 0   "\"char\"[]";
     "name[]"       "_name"        1003 -1 false "i" "x" 950 "name[]";
     "int2[]"       "_int2"        1005 -1 false "i" "x" 0   "smallint[]";
     "int4[]"       "_int4"        1007 -1 false "i" "x" 0   "integer[]";
@@ -143,6 +161,8 @@ pub const TYPES: &[PgType] = types![
     "float4[]"     "_float4"      1021 -1 false "i" "x" 0   "real[]";
     "float8[]"     "_float8"      1022 -1 false "d" "x" 0   "double precision[]";
     "oid[]"        "_oid"         1028 -1 false "i" "x" 0   "oid[]";
+    "xid[]"        "_xid"         1011 -1 false "i" "x" 0   "xid[]";
+    "bpchar[]"     "_bpchar"      1014 -1 false "i" "x" 100 "character[]";
 ];
 
 /// The type of that name, as headers of view files and `main.columns` have it.
@@ -175,13 +195,32 @@ pub fn name_of(field: &Field) -> &'static str {
     if let Some(pg_type) = marked(field) {
         return pg_type.name;
     }
+    // PostgreSQL has no numbers without a sign.
+    if matches!(field.data_type(), DataType::UInt32 | DataType::UInt64) {
+        return "int8";
+    }
     let oid = wire_type(field).oid();
     TYPES.iter().find(|pg_type| pg_type.oid == oid).map_or("text", |pg_type| pg_type.name)
+}
+
+/// The type of a field in SQL's words, as messages name it: `timestamp with time zone`, `bigint[]`.
+pub fn sql_name(field: &Field) -> &'static str {
+    match field.data_type() {
+        DataType::Null => "unknown",
+        DataType::Struct(_) => "record",
+        _ => by_name(name_of(field)).map_or("text", |pg_type| pg_type.sql),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_type_is_there_once() {
+        let names: std::collections::BTreeSet<&str> = TYPES.iter().map(|pg_type| pg_type.name).collect();
+        assert_eq!(names.len(), TYPES.len());
+    }
 
     #[test]
     fn a_field_keeps_its_exact_type_up_to_the_wire() {

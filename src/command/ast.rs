@@ -258,8 +258,10 @@ pub enum Show {
 /// A statement that concerns the connection alone.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Session {
-    /// `BEGIN`, `START TRANSACTION`
+    /// `BEGIN`
     Begin(TransactionModes),
+    /// `START TRANSACTION`: the same, under its own name.
+    StartTransaction(TransactionModes),
     /// `COMMIT`, `END`
     Commit,
     /// `ROLLBACK`, `ABORT`
@@ -302,10 +304,21 @@ pub enum Session {
         scroll: Option<bool>,
         /// Whether it outlives the transaction.
         hold: bool,
+        /// `BINARY`: its rows come in binary format.
+        binary: bool,
         /// Its query, always [`sql::Statement::Query`].
         query: Box<sql::Statement>,
         /// Its query as written.
         query_text: String,
+    },
+    /// `COPY {table | (query)} TO STDOUT`
+    CopyTo {
+        /// The query, always [`sql::Statement::Query`].
+        query: Box<sql::Statement>,
+        /// The query as written; of a table, the one that it stands for.
+        query_text: String,
+        /// How its rows are written.
+        options: CopyOptions,
     },
     /// `FETCH`, `MOVE`
     Fetch {
@@ -349,6 +362,45 @@ pub enum Session {
     /// `RESET ROLE`, `SET ROLE NONE`, `SET SESSION AUTHORIZATION DEFAULT`, with the word that it begins with: back to
     /// the user that has connected. Nobody ever acts as another one.
     OwnRole(&'static str),
+}
+
+/// How `COPY` writes rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyOptions {
+    /// `FORMAT`
+    pub format: CopyFormat,
+    /// `DELIMITER`: between two values.
+    pub delimiter: u8,
+    /// `NULL`: what stands for it.
+    pub null: String,
+    /// `HEADER`: whether the first line has the columns' names.
+    pub header: bool,
+    /// `QUOTE`, of CSV.
+    pub quote: u8,
+    /// `ESCAPE`: what comes before a quote within quotes.
+    pub escape: u8,
+    /// `FORCE_QUOTE`
+    pub force_quote: ForceQuote,
+}
+
+/// `FORMAT` of `COPY`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyFormat {
+    /// Lines, with backslashes before what would be taken for something else.
+    Text,
+    /// Comma-separated values.
+    Csv,
+    /// PostgreSQL's own.
+    Binary,
+}
+
+/// The columns whose values are quoted even where they needn't be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ForceQuote {
+    /// These.
+    Columns(Vec<String>),
+    /// `*`
+    All,
 }
 
 /// The value of a `SET`.

@@ -90,6 +90,10 @@ impl PlanSession for CatalogSession {
         self.session.physical_plan(plan).await.map_err(from_datafusion)
     }
 
+    fn origins(&self, plan: &LogicalPlan) -> Vec<Option<catalog::Origin>> {
+        catalog::origins(plan)
+    }
+
     fn output_name<'a>(&self, name: &'a str) -> &'a str {
         catalog::output_name(name)
     }
@@ -131,15 +135,15 @@ impl Host for SessionHost {
                 unit: row.unit.map(str::to_owned),
                 short_desc: row.description.to_owned(),
                 context: row.context,
-                vartype: "string",
+                vartype: row.vartype,
                 source: row.source,
                 reset_value: row.reset_value,
             })
             .collect()
     }
 
-    fn set(&self, name: &str, value: &str) -> Result<String> {
-        self.info.settings.write(|settings| settings.set(name, value, false))?;
+    fn set(&self, name: &str, value: &str, local: bool) -> Result<String> {
+        self.info.settings.write(|settings| settings.set(name, value, local))?;
         self.info.settings.get(name)
     }
 

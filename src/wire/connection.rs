@@ -170,6 +170,11 @@ impl Link {
     pub async fn fatal(&mut self, error: &Error) -> Result<(), PgWireError> {
         let response = ErrorResponse::new(errors::fields("FATAL", error, None));
         self.send(Backend::ErrorResponse(response)).await?;
+        self.close().await
+    }
+
+    /// Ends the connection so that the client sees that nothing was cut off: TLS says goodbye.
+    pub async fn close(&mut self) -> Result<(), PgWireError> {
         self.framed.close().await
     }
 }

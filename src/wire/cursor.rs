@@ -5,6 +5,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::{FieldRef, Schema};
+use datafusion::sql::sqlparser::ast;
 use tokio_util::sync::CancellationToken;
 
 use super::encode::{Column, Style};
@@ -20,12 +21,14 @@ pub(super) struct Cursor {
     pub columns: Arc<[Column]>,
     /// Whether it outlives its transaction.
     pub hold: bool,
+    /// How many savepoints were open when it was declared: going back behind the last of them undoes it.
+    pub depth: usize,
     content: Content,
 }
 
 enum Content {
-    /// Rows as they come; only forwards.
-    Stream(Box<Rows>),
+    /// Rows as they come, only forwards, and how many of them have been passed.
+    Stream { rows: Box<Rows>, at: u64 },
     /// All rows, and where the cursor stands: on row `at`, counted from 1; 0 is before the first.
     All { rows: RecordBatch, at: usize },
 }
@@ -38,38 +41,48 @@ pub(super) fn missing(name: &str) -> Error {
 impl Session {
     /// `DECLARE name CURSOR FOR query`.
     pub(super) async fn declare(&mut self, statement: &Ast, token: &CancellationToken) -> Result<Reply> {
-        let Ast::DeclareCursor { name, scroll, hold, query, query_text } = statement else {
+        let Ast::DeclareCursor { name, scroll, hold, binary, query, query_text } = statement else {
             return Err(Error::Internal("not a DECLARE".into()));
         };
         if !hold {
             self.transaction.require_block("DECLARE CURSOR")?;
         }
-        if self.cursors.contains_key(name) {
+        if self.cursors.contains_key(name) || self.portals.contains_key(name) {
             return Err(Error::Session { sqlstate: "42P03", message: format!("cursor \"{name}\" already exists") });
         }
         limits::check_cursors(&self.shared, "cursors", self.cursors.len())?;
-        let parsed =
-            Parsed { text: query_text.clone(), statement: Statement::Query(query.clone()), params: 0, position: 1 };
-        let prepared = self.prepare(parsed, &[])?;
-        let Reply::Rows(mut rows) = Box::pin(self.execute(&prepared, &[], token)).await? else {
-            return Err(Error::Internal("a query gave no rows".into()));
-        };
+        let mut rows = self.open(query, query_text, token).await?;
+        if *binary {
+            rows = rows.with_formats(&[1])?;
+        }
         let columns = Arc::clone(&rows.columns);
         let content = if *hold || *scroll == Some(true) {
             let batches = rows.take(usize::MAX, self.statement_memory(), &self.interrupt(token)).await?;
             Content::All { rows: concatenate(&columns, &batches)?, at: 0 }
         } else {
-            Content::Stream(Box::new(rows))
+            Content::Stream { rows: Box::new(rows), at: 0 }
         };
-        self.cursors.insert(name.clone(), Cursor { columns, hold: *hold, content });
+        let depth = self.transaction.savepoints();
+        self.cursors.insert(name.clone(), Cursor { columns, hold: *hold, depth, content });
         Ok(Reply::done("DECLARE CURSOR"))
+    }
+
+    /// Runs a query that is part of another statement.
+    pub(super) async fn open(&mut self, query: &ast::Statement, text: &str, token: &CancellationToken) -> Result<Rows> {
+        let statement = Statement::Query(Box::new(query.clone()));
+        let parsed = Parsed { text: text.to_owned(), statement, params: 0, position: 1 };
+        let prepared = self.prepare(parsed, &[])?;
+        match Box::pin(self.execute(&prepared, &[], token)).await? {
+            Reply::Rows(rows) => Ok(rows),
+            _ => Err(Error::Internal("a query gave no rows".into())),
+        }
     }
 
     /// The bytes that rows to keep may have: those of all cursors that keep theirs count.
     fn statement_memory(&self) -> usize {
         let kept = self.cursors.values().map(|cursor| match &cursor.content {
             Content::All { rows, .. } => rows.get_array_memory_size(),
-            Content::Stream(_) => 0,
+            Content::Stream { .. } => 0,
         });
         let limit = crate::limits::parse_bytes(&self.settings.text("statement_memory")).unwrap_or(u64::MAX);
         usize::try_from(limit).unwrap_or(usize::MAX).saturating_sub(kept.sum())
@@ -83,30 +96,46 @@ impl Session {
         move_only: bool,
         token: &CancellationToken,
     ) -> Result<Reply> {
-        let mut cursor = self.cursors.remove(name).ok_or_else(|| missing(name))?;
+        let mut cursor = match self.cursors.remove(name) {
+            Some(cursor) => cursor,
+            None => self.begun_portal(name).ok_or_else(|| missing(name))?,
+        };
         let batches = match &mut cursor.content {
-            Content::Stream(rows) => {
-                let limit = match direction {
-                    Direction::ForwardAll => Ok(usize::MAX),
-                    Direction::Forward(count) | Direction::Relative(count) if count > 0 => Ok(count as usize),
-                    Direction::Forward(_)
-                    | Direction::Relative(_)
-                    | Direction::BackwardAll
-                    | Direction::Absolute(_) => Err(only_forwards()),
+            Content::Stream { rows, at } => {
+                let (limit, only_last) = match direction {
+                    Direction::ForwardAll => (Some(u64::MAX), false),
+                    Direction::Forward(count) => (u64::try_from(count).ok(), false),
+                    Direction::Relative(count) => (u64::try_from(count).ok(), true),
+                    Direction::Absolute(row) => (u64::try_from(row).ok().and_then(|row| row.checked_sub(*at)), true),
+                    Direction::BackwardAll => (None, false),
                 };
-                match limit {
-                    Ok(limit) => rows.take(limit, self.statement_memory(), &self.interrupt(token)).await,
-                    Err(error) => Err(error),
+                match limit.filter(|limit| *limit > 0) {
+                    Some(limit) => {
+                        let count = usize::try_from(limit).unwrap_or(usize::MAX);
+                        let taken = rows.take(count, self.statement_memory(), &self.interrupt(token)).await;
+                        taken.map(|batches| {
+                            let passed = batches.iter().map(RecordBatch::num_rows).sum::<usize>() as u64;
+                            // Behind the last row is a place too.
+                            *at = at.saturating_add(if passed < limit { passed + 1 } else { passed });
+                            match only_last {
+                                true if passed < limit => Vec::new(),
+                                true => last_row(batches),
+                                false => batches,
+                            }
+                        })
+                    }
+                    None => Err(only_forwards()),
                 }
-                .map(|batches| match direction {
-                    Direction::Relative(_) => last_row(batches),
-                    _ => batches,
-                })
             }
             Content::All { rows, at } => Ok(seek(rows, at, direction)),
         };
         let columns = Arc::clone(&cursor.columns);
-        self.cursors.insert(name.to_owned(), cursor);
+        match (self.portals.get_mut(name), cursor.content) {
+            (Some(portal), Content::Stream { rows, .. }) => portal.go_on(rows),
+            (_, content) => {
+                self.cursors.insert(name.to_owned(), Cursor { content, ..cursor });
+            }
+        }
         let batches = batches?;
         if move_only {
             let count: usize = batches.iter().map(RecordBatch::num_rows).sum();
@@ -119,6 +148,15 @@ impl Session {
 
 fn only_forwards() -> Error {
     Error::Session { sqlstate: "55000", message: "cursor can only scan forward; declare it with SCROLL".into() }
+}
+
+impl Session {
+    /// A portal of the extended protocol that has begun, as a cursor that only goes on. Its place isn't counted.
+    fn begun_portal(&mut self, name: &str) -> Option<Cursor> {
+        let rows = self.portals.get_mut(name)?.begun()?;
+        let columns = Arc::clone(&rows.columns);
+        Some(Cursor { columns, hold: false, depth: 0, content: Content::Stream { rows, at: u64::MAX } })
+    }
 }
 
 /// All that `RELATIVE n` passes over but the last.

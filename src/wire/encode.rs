@@ -5,6 +5,7 @@
 //! PostgreSQL does, and NULL intervals as zero.
 
 mod binary;
+mod copy;
 mod numeric;
 mod style;
 mod text;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 
 use bytes::{BufMut, BytesMut};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StringArray};
-use datafusion::arrow::compute::cast;
+use datafusion::arrow::compute::{CastOptions, cast, cast_with_options};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion::common::ScalarValue;
 use pgwire::api::Type;
@@ -21,8 +22,10 @@ use pgwire::api::results::FieldFormat;
 use pgwire::messages::data::{FieldDescription, RowDescription};
 use postgres_types::Kind;
 
+pub use self::copy::CopyWriter;
 pub(super) use self::numeric::read_numeric;
 pub use self::style::Style;
+use crate::catalog::Origin;
 use crate::error::{Error, Result};
 
 /// Key of an Arrow field's metadata that names its PostgreSQL type where the Arrow type alone doesn't tell it: `jsonb`,
@@ -40,6 +43,8 @@ pub struct Column {
     pub pg_type: Type,
     /// How its values are sent.
     pub format: FieldFormat,
+    /// The relation's column that it shows, unless it is computed.
+    pub origin: Option<Origin>,
 }
 
 /// The columns of a result with this schema, in text format. `output_name` makes a field's name the one to show.
@@ -49,7 +54,13 @@ pub fn columns<'a>(schema: &'a Schema, output_name: impl Fn(&'a str) -> &'a str)
         .iter()
         .map(|field| {
             let name = output_name(field.name()).to_owned();
-            Ok(Column { name, field: Arc::clone(field), pg_type: pg_type(field)?, format: FieldFormat::Text })
+            // What counts rows is unsigned to DataFusion: row_number() and its like.
+            let field = match field.data_type() {
+                DataType::UInt64 => Arc::new(field.as_ref().clone().with_data_type(DataType::Int64)),
+                _ => Arc::clone(field),
+            };
+            let pg_type = pg_type(&field)?;
+            Ok(Column { name, field, pg_type, format: FieldFormat::Text, origin: None })
         })
         .collect()
 }
@@ -67,6 +78,9 @@ pub fn with_formats(columns: &Arc<[Column]>, codes: &[i16]) -> Result<Arc<[Colum
             message: format!("bind message has {} result formats but query has {} columns", codes.len(), columns.len()),
         });
     }
+    if let Some(code) = codes.iter().find(|code| !matches!(code, 0 | 1)) {
+        return Err(Error::Session { sqlstate: "22023", message: format!("unsupported format code: {code}") });
+    }
     if codes.iter().all(|code| *code == 0) {
         return Ok(Arc::clone(columns));
     }
@@ -82,10 +96,11 @@ pub fn row_description(columns: &[Column]) -> RowDescription {
     let fields = columns
         .iter()
         .map(|column| {
+            let origin = column.origin.unwrap_or_default();
             FieldDescription::new(
                 column.name.clone(),
-                0,
-                0,
+                origin.relation as i32,
+                origin.column,
                 column.pg_type.oid(),
                 type_size(&column.pg_type),
                 -1,
@@ -140,6 +155,8 @@ fn named_type(name: &str) -> Option<Type> {
         "text" => Type::TEXT,
         "bytea" => Type::BYTEA,
         "date" => Type::DATE,
+        "time" => Type::TIME,
+        "timestamp" => Type::TIMESTAMP,
         "timestamptz" => Type::TIMESTAMPTZ,
         "interval" => Type::INTERVAL,
         "jsonb" => Type::JSONB,
@@ -181,6 +198,8 @@ fn array_of(item: &Type) -> Type {
         Type::JSON => Type::JSON_ARRAY,
         Type::JSONB => Type::JSONB_ARRAY,
         Type::UUID => Type::UUID_ARRAY,
+        Type::BPCHAR => Type::BPCHAR_ARRAY,
+        Type::XID => Type::XID_ARRAY,
         _ if matches!(item.kind(), Kind::Composite(_)) => Type::RECORD_ARRAY,
         _ => Type::TEXT_ARRAY,
     }
@@ -221,15 +240,26 @@ fn type_size(pg_type: &Type) -> i16 {
     }
 }
 
-/// Makes the arrays of a batch ready for [`write_row`]: dictionaries and runs become plain arrays, and a type that turned
-/// out otherwise than it was described becomes what it was described as.
+/// Makes the arrays of a batch ready for [`write_row`]: dictionaries and runs become plain arrays, a type that turned out
+/// otherwise than it was described becomes what it was described as, and of an oid with its name the one that is sent
+/// stays.
 pub fn plain(batch: &RecordBatch, columns: &[Column]) -> Result<Vec<ArrayRef>> {
     let arrays = batch.columns().iter().zip(columns).map(|(array, column)| match array.data_type() {
+        // An oid and its name.
+        DataType::Struct(_) if is_alias(&column.pg_type) => {
+            let parts = array.as_struct();
+            Ok(Arc::clone(parts.column(if column.format == FieldFormat::Text { 1 } else { 0 })))
+        }
+        _ if is_alias(&column.pg_type) => Ok(Arc::clone(array)),
         DataType::Dictionary(_, value) => cast(array, value),
         DataType::RunEndEncoded(_, value) => cast(array, value.data_type()),
         same if same == column.field.data_type() => Ok(Arc::clone(array)),
         other if is_text(other) && is_text(column.field.data_type()) => Ok(Arc::clone(array)),
-        _ => cast(array, column.field.data_type()),
+        // A value that doesn't fit is an error, not NULL.
+        _ => {
+            let strict = CastOptions { safe: false, ..CastOptions::default() };
+            cast_with_options(array, column.field.data_type(), &strict)
+        }
     });
     arrays
         .collect::<Result<_, datafusion::arrow::error::ArrowError>>()
@@ -266,6 +296,16 @@ pub fn scalar_text(scalar: &ScalarValue) -> Result<String> {
     Ok(String::from_utf8_lossy(&out).into_owned())
 }
 
+/// A value that isn't NULL in text format. `field` tells its exact type, where the value alone doesn't.
+pub fn value_text(value: &ScalarValue, field: Option<&FieldRef>, style: &Style) -> Result<String> {
+    let array = value.to_array().map_err(super::errors::from_datafusion)?;
+    let of_value = Arc::new(Field::new("", array.data_type().clone(), true));
+    let field = field.filter(|field| field.data_type() == array.data_type()).unwrap_or(&of_value);
+    let mut out = BytesMut::new();
+    text::write(&mut out, &array, 0, &pg_type(field)?, style)?;
+    Ok(String::from_utf8_lossy(&out).into_owned())
+}
+
 /// Appends a DataRow message with the values of one row.
 pub fn write_row(out: &mut BytesMut, columns: &[Column], arrays: &[ArrayRef], row: usize, style: &Style) -> Result<()> {
     out.put_u8(b'D');
@@ -281,17 +321,26 @@ pub fn write_row(out: &mut BytesMut, columns: &[Column], arrays: &[ArrayRef], ro
 }
 
 fn write_value(out: &mut BytesMut, column: &Column, array: &dyn Array, row: usize, style: &Style) -> Result<()> {
+    sized(out, |out| {
+        if array.is_null(row) || array.data_type() == &DataType::Null {
+            return Ok(false);
+        }
+        match column.format {
+            FieldFormat::Text => text::write(out, array, row, &column.pg_type, style)?,
+            FieldFormat::Binary => binary::write(out, array, row, &column.pg_type)?,
+        }
+        Ok(true)
+    })
+}
+
+/// A value behind its length, which is -1 when there is none.
+fn sized(out: &mut BytesMut, write: impl FnOnce(&mut BytesMut) -> Result<bool>) -> Result<()> {
     let start = out.len();
     out.put_i32(-1);
-    if array.is_null(row) || array.data_type() == &DataType::Null {
-        return Ok(());
+    if write(out)? {
+        let length = (out.len() - start - 4) as i32;
+        out[start..start + 4].copy_from_slice(&length.to_be_bytes());
     }
-    match column.format {
-        FieldFormat::Text => text::write(out, array, row, &column.pg_type, style)?,
-        FieldFormat::Binary => binary::write(out, array, row, &column.pg_type)?,
-    }
-    let length = (out.len() - start - 4) as i32;
-    out[start..start + 4].copy_from_slice(&length.to_be_bytes());
     Ok(())
 }
 
@@ -412,6 +461,11 @@ fn decimal(array: &dyn Array, row: usize) -> Option<String> {
     Some(match array.data_type() {
         DataType::Decimal32(..) => array.as_primitive::<t::Decimal32Type>().value_as_string(row),
         DataType::Decimal64(..) => array.as_primitive::<t::Decimal64Type>().value_as_string(row),
+        // As wide as can be: a numeric of no declared scale, whose values have their own in PostgreSQL.
+        DataType::Decimal128(38, 10) => {
+            let text = array.as_primitive::<t::Decimal128Type>().value_as_string(row);
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        }
         DataType::Decimal128(..) => array.as_primitive::<t::Decimal128Type>().value_as_string(row),
         DataType::Decimal256(..) => array.as_primitive::<t::Decimal256Type>().value_as_string(row),
         DataType::UInt64 => array.as_primitive::<t::UInt64Type>().value(row).to_string(),

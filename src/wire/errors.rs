@@ -1,4 +1,10 @@
 //! Errors as clients see them: DataFusion's in our words, and ours as the fields of an ErrorResponse.
+//!
+//! Whatever DataFusion, Arrow or the parser say passes through [`from_datafusion`]: a text that is known becomes what
+//! PostgreSQL says ([`known`]), one that isn't stays if it is plain words, and else goes to the log under a number.
+
+mod known;
+mod types;
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::error::ArrowError;
@@ -7,6 +13,7 @@ use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer};
 
+pub(crate) use self::types::in_sql;
 use super::params::bad_input;
 use super::{Notice, Severity, limits};
 use crate::error::{Error, nearest};
@@ -47,21 +54,37 @@ pub(super) fn notice_fields(notice: &Notice) -> Vec<(u8, String)> {
     fields
 }
 
-/// Where the name is that the error speaks of.
+/// Where that is which the error speaks of: a name, an operator or a literal.
 fn locate(error: &Error, text: &str, start: usize) -> Option<usize> {
-    let name = match error {
-        Error::UndefinedRelation { name, .. } | Error::UndefinedColumn { name, .. } => name.as_str(),
-        Error::UndefinedFunction { call } => call.split('(').next().unwrap_or(call),
-        Error::Semantics { sqlstate: "42702" | "42803", message } => message.split('"').nth(1)?,
-        _ => return None,
-    };
-    let first = name.split('.').next().unwrap_or(name).trim_matches('"');
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize_with_location().ok()?;
-    let words = tokens.iter().filter_map(|token| match &token.token {
-        Token::Word(word) if word.value.eq_ignore_ascii_case(first) => index_of(text, token.span.start),
+    let find = |is: &dyn Fn(&Token) -> bool| {
+        let found = tokens.iter().filter(|token| is(&token.token));
+        found.filter_map(|token| index_of(text, token.span.start)).find(|position| *position >= start)
+    };
+    let word = |name: &str| {
+        let name = name.trim_matches('"').to_owned();
+        find(&|token| matches!(token, Token::Word(word) if word.value.eq_ignore_ascii_case(&name)))
+    };
+    let first = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+    match error {
+        Error::UndefinedRelation { name, .. } | Error::UndefinedColumn { name, .. } => word(&first(name)),
+        Error::UndefinedFunction { call } => word(&first(call.split('(').next()?)),
+        Error::UndefinedOperator { call } => {
+            let operator = call.split(' ').find(|part| !part.is_empty() && !part.contains(char::is_alphanumeric))?;
+            find(&|token| token.to_string() == operator)
+        }
+        Error::Semantics { sqlstate, message } => {
+            let name = message.split('"').nth(1)?;
+            // Of a column that isn't grouped the name, where it is the only one; of others the qualifier.
+            word(&if *sqlstate == "42803" { name.rsplit('.').next()?.to_owned() } else { first(name) })
+        }
+        Error::Data { message, .. } => {
+            let value = message.split_once('"')?.1.rsplit_once('"')?.0;
+            find(&|token| matches!(token, Token::SingleQuotedString(text) if text == value))
+        }
+        Error::Json { .. } => None,
         _ => None,
-    });
-    words.into_iter().find(|position| *position >= start)
+    }
 }
 
 /// A line and column as a character index from 1.
@@ -87,19 +110,17 @@ pub fn from_datafusion(error: DataFusionError) -> Error {
         D::External(inner) => from_external(inner),
         D::ArrowError(inner, _) => from_arrow(*inner),
         D::SchemaError(inner, _) => from_schema(*inner),
-        D::SQL(inner, _) => {
-            Error::Syntax { message: "syntax error".into(), position: None, hint: Some(inner.to_string()) }
-        }
+        D::SQL(..) => Error::Syntax { message: "syntax error".into(), position: None, hint: None },
         D::Plan(text) => from_plan(text),
         D::Execution(text) => from_execution(text),
-        D::NotImplemented(detail) => {
-            Error::Query { sqlstate: "0A000", message: "the query asks for something that is not supported", detail }
-        }
+        D::NotImplemented(text) => unsupported(&text),
+        // Of its type coercion, for one.
+        D::Internal(text) if text.contains("coerce types") => from_plan(text),
         D::ResourcesExhausted(detail) => exhausted(detail),
         D::IoError(error) => limits::temporary_file(&error),
-        D::Configuration(detail) => Error::Query { sqlstate: "22023", message: "a setting has a wrong value", detail },
+        D::Configuration(text) => told("22023", "a setting has a wrong value", &text),
         D::ExecutionJoin(inner) if inner.is_cancelled() => Error::Canceled,
-        other => Error::Query { sqlstate: "XX000", message: "the query failed", detail: other.to_string() },
+        other => failed(other.strip_backtrace()),
     }
 }
 
@@ -150,8 +171,77 @@ fn exhausted(detail: String) -> Error {
     Error::LimitReached { sqlstate, message, hint: hint.into() }
 }
 
-fn failed(detail: String) -> Error {
-    Error::Query { sqlstate: "XX000", message: "the query failed", detail }
+/// A failure whose kind is not known, unless its text tells it.
+fn failed(text: String) -> Error {
+    known::error(&types::in_sql(&text)).unwrap_or_else(|| told("XX000", "the query failed", &text))
+}
+
+fn unsupported(text: &str) -> Error {
+    let text = types::in_sql(text);
+    match known::error(&text) {
+        // Nothing that isn't supported is wrong.
+        Some(error) if error.sqlstate() != "42883" => error,
+        _ => told("0A000", "the query asks for something that is not supported", &text),
+    }
+}
+
+/// An error with a library's text as its DETAIL, if that is in words that a user knows. If not, the log has it.
+fn told(sqlstate: &'static str, message: &'static str, text: &str) -> Error {
+    let text = types::in_sql(text.lines().next().unwrap_or_default());
+    let text = text.replace(['\u{1}'], "");
+    if !is_internal(&text) {
+        return Error::Query { sqlstate, message, detail: text };
+    }
+    let incident = crate::incident::number();
+    tracing::warn!(incident, sqlstate, text, "a query failed with a text that is not for users");
+    Error::Query { sqlstate, message, detail: format!("Incident {incident}: the server's log has more.") }
+}
+
+/// Words that mean nothing to who writes SQL.
+const INTERNAL: [&str; 38] = [
+    "DataFusion",
+    "datafusion",
+    "Arrow",
+    "arrow",
+    "Plan(",
+    "Plan:",
+    "SchemaError",
+    "nternal error",
+    "LogicalPlan",
+    "sqlparser",
+    "sql parser",
+    "Utf8",
+    "Int8",
+    "Int16",
+    "Int32",
+    "Int64",
+    "Float32",
+    "Float64",
+    "Decimal128",
+    "Timestamp(",
+    "List(",
+    "Struct(",
+    "Date32",
+    "Boolean",
+    "MonthDayNano",
+    "Execution error",
+    "planning",
+    "::",
+    "Expr",
+    "UDF",
+    "Signature",
+    "coerc",
+    "ysical",
+    "Field {",
+    "Column {",
+    "Some(",
+    "{",
+    "schema",
+];
+
+/// Whether a text is a library's talk to itself.
+pub(super) fn is_internal(text: &str) -> bool {
+    INTERNAL.iter().any(|word| text.contains(word))
 }
 
 fn from_external(error: Box<dyn std::error::Error + Send + Sync>) -> Error {
@@ -179,7 +269,11 @@ fn from_schema(error: SchemaError) -> Error {
                 return Error::Semantics { sqlstate: "42P01", message };
             }
             let nearest = nearest(&field.name, valid_fields.iter().map(|known| known.name.as_str()));
-            Error::UndefinedColumn { name: field.name.clone(), nearest }
+            let name = match &field.relation {
+                Some(table) => format!("{}.{}", table.table(), field.name),
+                None => field.name.clone(),
+            };
+            Error::UndefinedColumn { name, nearest }
         }
         SchemaError::AmbiguousReference { field } => ambiguous(&field.name),
         SchemaError::DuplicateUnqualifiedField { name } | SchemaError::DuplicateQualifiedField { name, .. } => {
@@ -204,9 +298,7 @@ fn from_arrow(error: ArrowError) -> Error {
         ArrowError::IoError(_, error) => limits::temporary_file(&error),
         ArrowError::MemoryError(detail) => exhausted(detail),
         ArrowError::OffsetOverflowError(_) => exhausted("the values of a column are too long together".into()),
-        ArrowError::NotYetImplemented(detail) => {
-            Error::Query { sqlstate: "0A000", message: "the query asks for something that is not supported", detail }
-        }
+        ArrowError::NotYetImplemented(text) => unsupported(&text),
         other => failed(other.to_string()),
     }
 }
@@ -256,77 +348,114 @@ fn data_type(name: &str) -> DataType {
 }
 
 fn from_execution(text: String) -> Error {
-    if text.contains("ivide by zero") || text.contains("ivision by zero") {
-        return division_by_zero();
-    }
-    for (start, sqlstate) in [("cannot take square root", "2201F"), ("cannot take logarithm", "2201E")] {
-        if let Some(at) = text.find(start) {
-            return Error::Data { sqlstate, message: text[at..].to_owned() };
-        }
-    }
-    from_cast(&text).unwrap_or(Error::Query { sqlstate: "22000", message: "the query failed", detail: text })
+    let sql = types::in_sql(&text);
+    from_cast(&text).or_else(|| known::error(&sql)).unwrap_or_else(|| told("22000", "the query failed", &sql))
 }
 
 fn from_plan(text: String) -> Error {
+    let text = types::in_sql(&text);
     let quoted = |text: &str| text.split('\'').nth(1).map(str::to_owned);
     let first = text.lines().next().unwrap_or_default();
     if let Some(name) = quoted(first) {
         if first.starts_with("table function") || first.starts_with("Invalid function") {
-            return Error::UndefinedFunction { call: name };
+            return undefined_function(&name);
         }
         if first.starts_with("table") && first.ends_with("not found") {
             let name = name.trim_start_matches("datafusion.").trim_start_matches("public.").to_owned();
             return Error::UndefinedRelation { kind: "relation", name, nearest: None };
         }
-        if first.contains("No function matches") || text.contains("No function matches") {
+        if text.contains("No function matches") {
             let call = text.split("No function matches").nth(1).and_then(quoted).unwrap_or(name);
-            return Error::UndefinedFunction { call: sql_names(&call) };
+            return expression(&call).unwrap_or(Error::UndefinedFunction { call });
         }
         if first.contains("failed to match any signature") || first.contains("does not support") {
-            return Error::UndefinedFunction { call: name };
+            return Error::UndefinedFunction { call: format!("{name}()") };
         }
     }
     if let Some(rest) = text.split("Cannot infer common argument type for ").nth(1) {
         let operands = rest.splitn(3, ' ').nth(2).unwrap_or(rest).lines().next().unwrap_or_default();
-        let message = format!("operator does not exist: {}", sql_names(operands.trim_start_matches("operation ")));
-        return Error::Semantics { sqlstate: "42883", message };
+        return operator(operands.trim_start_matches("operation "));
     }
     if let Some(rest) = text.split("Cannot coerce arithmetic expression ").nth(1) {
-        let operands = rest.split(" to valid types").next().unwrap_or(rest);
-        let message = format!("operator does not exist: {}", sql_names(operands));
-        return Error::Semantics { sqlstate: "42883", message };
+        return operator(rest.split(" to valid types").next().unwrap_or(rest));
     }
-    if text.contains("must appear in the GROUP BY clause") {
-        let column = text.split('"').nth(1).unwrap_or("?");
+    for start in ["string concat operation ", "bitwise operation ", "arithmetic operation ", "temporal operation "] {
+        if let Some(rest) = first.split(start).nth(1) {
+            return operator(&rest.split(':').next().unwrap_or(rest).replace("BIT_XOR", "#"));
+        }
+    }
+    for (word, sign) in [(" in LIKE expression", "~~"), (" in BETWEEN expression", ">=")] {
+        let types =
+            first.strip_suffix(word).or_else(|| first.split(word).next().filter(|rest| rest.len() < first.len()));
+        if let Some((left, right)) = types.and_then(|types| types.split_once(" and ")) {
+            let left = left.rsplit("coerce types ").next().unwrap_or(left);
+            let left = left.rsplit("to coerce ").next().unwrap_or(left);
+            return operator(&format!("{left} {sign} {right}"));
+        }
+    }
+    if text.contains("must appear in the GROUP BY clause")
+        && let Some(column) = text.split('"').nth(1)
+    {
         let message =
             format!("column \"{column}\" must appear in the GROUP BY clause or be used in an aggregate function");
         return Error::Semantics { sqlstate: "42803", message };
     }
-    if first.contains("UNION") && first.contains("number of columns") {
-        let message = "each UNION query must have the same number of columns".into();
-        return Error::Semantics { sqlstate: "42601", message };
-    }
-    if text.contains("ivide by zero") {
-        return division_by_zero();
-    }
-    from_cast(&text).unwrap_or(Error::Query { sqlstate: "42000", message: "the query has no meaning", detail: text })
+    from_cast(&text)
+        .or_else(|| known::plan_error(&text))
+        .unwrap_or_else(|| told("42000", "the query has no meaning", &text))
 }
 
-/// Arrow's names of types in a text as SQL's.
-fn sql_names(text: &str) -> String {
-    const NAMES: [(&str, &str); 12] = [
-        ("Int16", "smallint"),
-        ("Int32", "integer"),
-        ("Int64", "bigint"),
-        ("UInt64", "bigint"),
-        ("Float32", "real"),
-        ("Float64", "double precision"),
-        ("Boolean", "boolean"),
-        ("Utf8View", "text"),
-        ("LargeUtf8", "text"),
-        ("Utf8", "text"),
-        ("Date32", "date"),
-        ("Null", "unknown"),
+/// What DataFusion has as a function and PostgreSQL as an expression of its own.
+fn expression(call: &str) -> Option<Error> {
+    let (name, types) = call.strip_suffix(')')?.split_once('(')?;
+    let types: Vec<&str> = types.split(", ").filter(|name| !name.is_empty()).collect();
+    let (sqlstate, message) = match (name, types.as_slice()) {
+        ("make_array", []) => ("42P18", "cannot determine type of empty array".to_owned()),
+        ("coalesce" | "greatest" | "least" | "make_array", [one, ..]) => {
+            let other = types.iter().find(|other| *other != one && **other != "unknown")?;
+            let name = if name == "make_array" { "ARRAY".to_owned() } else { name.to_uppercase() };
+            ("42804", format!("{name} types {one} and {other} cannot be matched"))
+        }
+        ("array_element" | "array_slice", [one, ..]) => {
+            ("42804", format!("cannot subscript type {one} because it does not support subscripting"))
+        }
+        ("array_min" | "array_max" | "array_has", _) => {
+            ("42809", "op ANY/ALL (array) requires array on right side".to_owned())
+        }
+        _ => return None,
+    };
+    Some(Error::Semantics { sqlstate, message })
+}
+
+fn undefined_function(name: &str) -> Error {
+    const WINDOW: [&str; 11] = [
+        "row_number",
+        "rank",
+        "dense_rank",
+        "percent_rank",
+        "cume_dist",
+        "ntile",
+        "lag",
+        "lead",
+        "first_value",
+        "last_value",
+        "nth_value",
     ];
-    NAMES.iter().fold(text.to_owned(), |text, (arrow, sql)| text.replace(arrow, sql))
+    if WINDOW.contains(&name) {
+        let message = format!("window function {name} requires an OVER clause");
+        return Error::Semantics { sqlstate: "42809", message };
+    }
+    Error::UndefinedFunction { call: format!("{name}()") }
+}
+
+/// No operator for these operands, which stand around it.
+fn operator(operands: &str) -> Error {
+    for logical in ["AND", "OR"] {
+        if let Some((left, right)) = operands.split_once(&format!(" {logical} ")) {
+            let wrong = if left == "boolean" { right } else { left };
+            let message = format!("argument of {logical} must be type boolean, not type {wrong}");
+            return Error::Semantics { sqlstate: "42804", message };
+        }
+    }
+    Error::UndefinedOperator { call: operands.to_owned() }
 }

@@ -29,6 +29,9 @@ impl Session {
         self.check_not_failed(prepared.ends_block())?;
         if params.len() < prepared.types.len() {
             let (given, needed) = (params.len(), prepared.types.len());
+            if given == 0 {
+                return Err(Error::Semantics { sqlstate: "42P02", message: "there is no parameter $1".into() });
+            }
             return Err(Error::Session {
                 sqlstate: "08P01",
                 message: format!("{given} parameters are given, but the statement needs {needed}"),
@@ -56,12 +59,12 @@ impl Session {
     async fn command(&mut self, text: &str, command: Command, token: &CancellationToken) -> Result<Reply> {
         if changes_something(&command) {
             let statement = command_name(&command);
-            if self.transaction.status != Status::Idle {
-                return Err(Error::InTransactionBlock { statement: statement.into() });
-            }
             if self.settings.transaction_read_only() {
                 let message = format!("cannot execute {statement} in a read-only transaction");
                 return Err(Error::Session { sqlstate: "25006", message });
+            }
+            if self.transaction.status != Status::Idle {
+                return Err(Error::InTransactionBlock { statement: statement.into() });
             }
         }
         let caller = self.caller(token);

@@ -17,6 +17,7 @@ use super::prepared::Prepared;
 use super::rows::{Reply, Rows};
 use super::session::Session;
 use crate::command;
+use crate::command::ast::Direction;
 use crate::error::{Error, Result};
 
 /// A prepared statement with its parameters, ready to run or running.
@@ -32,6 +33,24 @@ enum State {
     /// Some rows have been sent.
     Open(Box<Rows>),
     Done,
+}
+
+impl Portal {
+    /// Takes the rows that are still to come out, if some have been sent.
+    pub fn begun(&mut self) -> Option<Box<Rows>> {
+        match std::mem::replace(&mut self.state, State::Done) {
+            State::Open(rows) => Some(rows),
+            other => {
+                self.state = other;
+                None
+            }
+        }
+    }
+
+    /// Puts them back.
+    pub fn go_on(&mut self, rows: Box<Rows>) {
+        self.state = State::Open(rows);
+    }
 }
 
 pub(super) async fn parse(link: &mut Link, session: &mut Session, message: Parse) -> Result<(), Failure> {
@@ -96,7 +115,8 @@ pub(super) async fn bind(link: &mut Link, session: &mut Session, message: Bind) 
         .map(|(index, bytes)| Param::new(bytes.as_deref(), format(index), &prepared.types[index], index + 1))
         .collect::<Result<Vec<_>>>()?;
     let portal_name = message.portal_name.unwrap_or_default();
-    if !portal_name.is_empty() && session.portals.contains_key(&portal_name) {
+    let taken = session.portals.contains_key(&portal_name) || session.cursors.contains_key(&portal_name);
+    if !portal_name.is_empty() && taken {
         let message = format!("cursor \"{portal_name}\" already exists");
         return Err(Error::Session { sqlstate: "42P03", message }.into());
     }
@@ -119,6 +139,9 @@ pub(super) async fn describe(link: &mut Link, session: &mut Session, message: De
         let oids = prepared.types.iter().map(postgres_types::Type::oid).collect();
         link.feed(Backend::ParameterDescription(ParameterDescription::new(oids))).await?;
         session.current_columns(&prepared)
+    } else if let Some(cursor) = session.cursors.get(&name) {
+        session.check_not_failed(false)?;
+        Some(Arc::clone(&cursor.columns))
     } else {
         let portal = session.portals.get(&name).ok_or_else(|| missing_portal(&name))?;
         session.check_not_failed(portal.prepared.ends_block())?;
@@ -139,6 +162,9 @@ async fn feed_columns(link: &mut Link, columns: Option<Arc<[Column]>>) -> Result
 
 pub(super) async fn execute(link: &mut Link, session: &mut Session, message: Execute) -> Result<(), Failure> {
     let name = message.name.unwrap_or_default();
+    if session.cursors.contains_key(&name) {
+        return execute_cursor(link, session, &name, message.max_rows).await;
+    }
     let mut portal = session.portals.remove(&name).ok_or_else(|| missing_portal(&name))?;
     session.text.clone_from(&portal.prepared.text);
     let token = session.begin_statement(&portal.prepared.text);
@@ -161,6 +187,7 @@ pub(super) async fn execute(link: &mut Link, session: &mut Session, message: Exe
     match reply {
         Reply::Empty => link.feed(Backend::EmptyQueryResponse(EmptyQueryResponse::new())).await?,
         Reply::Done(tag) => link.feed(Backend::CommandComplete(CommandComplete::new(tag))).await?,
+        Reply::Copy(copy) => copy.send(link, &session.interrupt(&token)).await?,
         Reply::Rows(mut rows) => {
             let limit = u64::try_from(message.max_rows).ok().filter(|limit| *limit > 0);
             let (count, more) = rows.send(link, limit, &session.interrupt(&token)).await?;
@@ -178,12 +205,32 @@ pub(super) async fn execute(link: &mut Link, session: &mut Session, message: Exe
     Ok(())
 }
 
+/// A cursor that was declared is a portal too.
+async fn execute_cursor(link: &mut Link, session: &mut Session, name: &str, max_rows: i32) -> Result<(), Failure> {
+    session.check_not_failed(false)?;
+    let token = session.begin_statement(&session.text.clone());
+    let direction = if max_rows > 0 { Direction::Forward(max_rows.into()) } else { Direction::ForwardAll };
+    let Reply::Rows(mut rows) = session.fetch(name, direction, false, &token).await? else {
+        return Err(Error::Internal("a cursor gave no rows".into()).into());
+    };
+    let (count, _) = rows.send(link, None, &session.interrupt(&token)).await?;
+    let message = if max_rows > 0 && count == max_rows as u64 {
+        Backend::PortalSuspended(PortalSuspended::new())
+    } else {
+        Backend::CommandComplete(CommandComplete::new(format!("SELECT {count}")))
+    };
+    link.feed(message).await?;
+    session.end_statement();
+    Ok(())
+}
+
 pub(super) async fn close(link: &mut Link, session: &mut Session, message: Close) -> Result<(), Failure> {
     let name = message.name.unwrap_or_default();
     if message.target_type == b'S' {
         session.statements.remove(&name);
     } else {
         session.portals.remove(&name);
+        session.cursors.remove(&name);
     }
     link.feed(Backend::CloseComplete(CloseComplete::new())).await?;
     Ok(())

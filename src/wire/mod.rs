@@ -24,6 +24,7 @@
 mod catalog;
 mod codec;
 mod connection;
+mod copy;
 mod cursor;
 mod encode;
 pub mod errors;
@@ -66,13 +67,14 @@ use datafusion::sql::sqlparser::ast;
 use tokio_util::sync::CancellationToken;
 
 pub use self::catalog::CatalogPlanner;
-pub use self::encode::PG_TYPE_KEY;
+pub use self::encode::{PG_TYPE_KEY, Style, value_text};
 pub use self::login::Door;
 pub use self::registry::{Activity, Registry, State};
 pub use self::server::{Server, serve};
 pub use self::setting_table::SERVER_VERSION;
 pub use self::settings::SettingsView;
 pub use self::tls::{Tls, end_point};
+use crate::catalog::Origin;
 use crate::command::ast::Command;
 use crate::error::Result;
 use crate::limits::Limits;
@@ -220,6 +222,11 @@ pub trait PlanSession: Send + Sync {
 
     /// How to run an optimized plan. It may be kept, and run again on a later snapshot.
     async fn physical_plan(&self, plan: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>>;
+
+    /// The relation's column that each column of a plan shows; None where it is computed.
+    fn origins(&self, plan: &LogicalPlan) -> Vec<Option<Origin>> {
+        vec![None; plan.schema().fields().len()]
+    }
 
     /// The name that a column of a plan is shown under.
     fn output_name<'a>(&self, name: &'a str) -> &'a str {

@@ -6,16 +6,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
-use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Expr, ExprSchemable as _, LogicalPlan, Volatility};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::sqlparser::ast::{self, visit_expressions_mut};
 use pgwire::api::Type;
 use pgwire::api::results::FieldFormat;
 
-use super::encode::{self, Column};
+use super::encode::{self, Column, PG_TYPE_KEY};
 use super::rows::Tag;
 use super::session::Session;
 use super::{errors, params};
+use crate::catalog::casts;
+use crate::catalog::types::PgType;
 use crate::command::Parsed;
 use crate::command::ast::{AlterAction, Command, ObjectKind, RoleCommand, Session as Own, Statement};
 use crate::error::{Error, Result};
@@ -56,7 +59,8 @@ pub(super) struct Plan {
 struct Basis {
     version: u64,
     search_path: String,
-    time_zone: String,
+    /// What text a value has, and what value a text.
+    style: [String; 5],
 }
 
 impl Plan {
@@ -109,7 +113,7 @@ impl Session {
             Statement::Query(query) => {
                 self.take_snapshot()?;
                 let plan = Arc::new(self.plan(query, &mut prepared.types, declared)?);
-                let columns = encode::columns(plan.logical.schema().as_arrow(), |name| self.plans.output_name(name))?;
+                let columns = self.columns_of_plan(&plan.logical)?;
                 *prepared.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(plan);
                 Some(columns)
             }
@@ -162,7 +166,7 @@ impl Session {
         };
         let declared: Vec<Option<Type>> = prepared.types.iter().cloned().map(Some).collect();
         let plan = Arc::new(self.plan(query, &mut prepared.types.clone(), &declared)?);
-        let columns = encode::columns(plan.logical.schema().as_arrow(), |name| self.plans.output_name(name))?;
+        let columns = self.columns_of_plan(&plan.logical)?;
         let same = |old: &Arc<[Column]>| {
             old.len() == columns.len() && old.iter().zip(columns.iter()).all(|(a, b)| a.pg_type == b.pg_type)
         };
@@ -186,11 +190,18 @@ impl Session {
         }
     }
 
+    fn columns_of_plan(&self, plan: &LogicalPlan) -> Result<Arc<[Column]>> {
+        let columns = encode::columns(plan.schema().as_arrow(), |name| self.plans.output_name(name))?;
+        let origins = self.plans.origins(plan);
+        Ok(columns.iter().zip(origins).map(|(column, origin)| Column { origin, ..column.clone() }).collect())
+    }
+
     fn basis(&self) -> Basis {
         Basis {
             version: self.shared.planner.version(),
             search_path: self.settings.text("search_path"),
-            time_zone: self.settings.text("timezone"),
+            style: ["timezone", "datestyle", "intervalstyle", "extra_float_digits", "bytea_output"]
+                .map(|name| self.settings.text(name)),
         }
     }
 
@@ -205,22 +216,23 @@ impl Session {
             }
         }
         let mut logical = self.plans.plan(with_casts(query, &casts))?;
-        let mut targets = inferred(&logical, types.len())?;
+        let mut inferred = infer(&logical, types.len())?;
         // What the query says nothing about is text, as in PostgreSQL.
         let unknown: Vec<usize> =
-            (0..types.len()).filter(|n| targets[*n].is_none() && !casts.contains_key(&(n + 1))).collect();
+            (0..types.len()).filter(|n| inferred[*n].is_none() && !casts.contains_key(&(n + 1))).collect();
         if !unknown.is_empty() {
             casts.extend(unknown.iter().map(|index| (index + 1, ast::DataType::Text)));
             logical = self.plans.plan(with_casts(query, &casts))?;
-            targets = inferred(&logical, types.len())?;
+            inferred = infer(&logical, types.len())?;
         }
-        for (index, target) in targets.iter().enumerate() {
+        for (index, field) in inferred.iter().enumerate() {
             let known = declared.get(index).is_some_and(Option::is_some);
-            if let (false, Some(target)) = (known, target) {
-                types[index] = encode::pg_type(&Arc::new(Field::new("", target.clone(), true)))?;
+            if let (false, Some(field)) = (known, field) {
+                types[index] = encode::pg_type(field)?;
             }
         }
         let may_be_kept = is_timeless(&logical)?;
+        let targets = inferred.into_iter().map(|field| field.map(|field| field.data_type().clone())).collect();
         Ok(Plan { logical, targets, may_be_kept, physical: Mutex::new(None), basis })
     }
 }
@@ -233,7 +245,7 @@ fn declared_type(declared: &[Option<Type>], index: usize) -> Type {
 pub(super) fn text_columns(names: &[&str]) -> Arc<[Column]> {
     let column = |name: &&str| {
         let field: FieldRef = Arc::new(Field::new(*name, DataType::Utf8, true));
-        Column { name: (*name).to_owned(), field, pg_type: Type::TEXT, format: FieldFormat::Text }
+        Column { name: (*name).to_owned(), field, pg_type: Type::TEXT, format: FieldFormat::Text, origin: None }
     };
     names.iter().map(column).collect()
 }
@@ -262,32 +274,78 @@ fn with_casts(query: &ast::Statement, casts: &HashMap<usize, ast::DataType>) -> 
     query
 }
 
-/// The types that a plan takes its parameters as.
-fn inferred(plan: &LogicalPlan, count: usize) -> Result<Vec<Option<DataType>>> {
-    let mut known = plan.get_parameter_types().map_err(errors::from_datafusion)?;
+/// What a plan takes its parameters as: a field of the Arrow type that it needs, marked with PostgreSQL's type.
+fn infer(plan: &LogicalPlan, count: usize) -> Result<Vec<Option<FieldRef>>> {
+    let of = |data_type: DataType| Arc::new(Field::new("", data_type, true));
+    let known = plan.get_parameter_types().map_err(errors::from_datafusion)?;
+    let mut known: HashMap<String, FieldRef> =
+        known.into_iter().filter_map(|(name, data_type)| Some((name, of(data_type?)))).collect();
     // Of `$1::bigint` alone DataFusion says nothing, but the cast does; nor of a limit, which is a bigint.
     plan.apply_with_subqueries(|node| {
         if let LogicalPlan::Limit(limit) = node {
             for number in [&limit.skip, &limit.fetch].into_iter().flatten() {
                 if let Expr::Placeholder(placeholder) = &**number {
-                    known.entry(placeholder.id.clone()).or_insert(None).get_or_insert(DataType::Int64);
+                    known.entry(placeholder.id.clone()).or_insert_with(|| of(DataType::Int64));
                 }
             }
         }
         node.apply_expressions(|expr| {
             expr.apply(|expr| {
-                if let Expr::Cast(cast) = expr
-                    && let Expr::Placeholder(placeholder) = &*cast.expr
-                {
-                    let target = known.entry(placeholder.id.clone()).or_insert(None);
-                    target.get_or_insert_with(|| cast.field.data_type().clone());
+                for (operand, field) in taken(expr, node) {
+                    if let Expr::Placeholder(placeholder) = operand {
+                        known.entry(placeholder.id.clone()).or_insert(field);
+                    }
                 }
                 Ok(TreeNodeRecursion::Continue)
             })
         })
     })
     .map_err(errors::from_datafusion)?;
-    Ok((1..=count).map(|number| known.remove(&format!("${number}")).flatten()).collect())
+    Ok((1..=count).map(|number| known.remove(&format!("${number}"))).collect())
+}
+
+/// The operands of an expression whose types the expression tells, with those.
+fn taken<'e>(expr: &'e Expr, node: &LogicalPlan) -> Vec<(&'e Expr, FieldRef)> {
+    let here = |expr: &Expr| expr.to_field(&merge_schema(&node.inputs())).ok().map(|(_, field)| field);
+    match expr {
+        Expr::Cast(cast) => {
+            vec![(&*cast.expr, Arc::new(Field::new("", cast.field.data_type().clone(), true)))]
+        }
+        Expr::ScalarFunction(call) => match (call.func.name(), call.args.as_slice()) {
+            // `x = ANY($1)`: an array of what x is.
+            ("array_has", [array, item]) => here(item).map(|item| (array, array_of(&item))).into_iter().collect(),
+            (name, args) => match (args, casts::target(name)) {
+                // It takes text.
+                ([Expr::Cast(cast), ..], Some(to)) => vec![(&*cast.expr, parameter(to))],
+                ([operand, ..], Some(to)) => vec![(operand, parameter(to))],
+                _ => {
+                    let argument = |(index, arg)| Some((arg, parameter(casts::argument(name, args.len(), index)?)));
+                    args.iter().enumerate().filter_map(argument).collect()
+                }
+            },
+        },
+        _ => Vec::new(),
+    }
+}
+
+/// An array of a field's values, of the type that clients know.
+fn array_of(item: &FieldRef) -> FieldRef {
+    let data_type = DataType::List(Arc::new(Field::new_list_field(item.data_type().clone(), true)));
+    let marked = item.metadata().get(PG_TYPE_KEY).map(|name| (PG_TYPE_KEY.to_owned(), format!("{name}[]")));
+    Arc::new(Field::new("", data_type, true).with_metadata(marked.into_iter().collect()))
+}
+
+/// A parameter of this type: the Arrow type that its value is read as, marked.
+fn parameter(to: &PgType) -> FieldRef {
+    let takes = match to.name {
+        // Without a sign it needs more room.
+        "oid" => DataType::Int64,
+        "oid[]" => DataType::List(Arc::new(Field::new_list_field(DataType::Int64, true))),
+        // A name, or an oid.
+        name if name.starts_with("reg") => DataType::Utf8,
+        _ => to.arrow(),
+    };
+    Arc::new(Field::new("", takes, true).with_metadata(HashMap::from([(PG_TYPE_KEY.into(), to.name.into())])))
 }
 
 /// Whether no part of the plan depends on when it is made.

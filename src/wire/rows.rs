@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use bytes::BytesMut;
 use datafusion::arrow::array::{Array as _, ArrayRef, RecordBatch};
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt as _;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::{Failure, Link};
+use super::copy::Copy;
 use super::encode::{self, Column, Style};
 use super::registry::Entered;
 use super::{errors, limits};
@@ -24,6 +26,8 @@ pub(super) enum Reply {
     Done(String),
     /// Rows.
     Rows(Rows),
+    /// Rows for a file.
+    Copy(Box<Copy>),
 }
 
 impl Reply {
@@ -109,12 +113,23 @@ impl Rows {
         limit: Option<u64>,
         interrupt: &Interrupt<'_>,
     ) -> Result<(u64, bool), Failure> {
+        self.send_as(link, limit, interrupt, encode::write_row).await
+    }
+
+    /// The same, with each row written in another way.
+    pub async fn send_as(
+        &mut self,
+        link: &mut Link,
+        limit: Option<u64>,
+        interrupt: &Interrupt<'_>,
+        mut write: impl FnMut(&mut BytesMut, &[Column], &[ArrayRef], usize, &Style) -> Result<()>,
+    ) -> Result<(u64, bool), Failure> {
         let mut sent = 0;
         while limit.is_none_or(|limit| sent < limit) {
             if !self.fill(interrupt).await? {
                 return Ok((sent, false));
             }
-            encode::write_row(link.buffer(), &self.columns, &self.batch, self.next, &self.style)?;
+            write(link.buffer(), &self.columns, &self.batch, self.next, &self.style)?;
             self.next += 1;
             sent += 1;
             if link.buffer().len() >= FLUSH_BYTES {

@@ -199,14 +199,14 @@ impl Session {
     /// Runs a statement of the session's own.
     pub async fn run_own(&mut self, statement: &Statement, token: &CancellationToken) -> Result<Reply> {
         Ok(match statement {
-            Statement::Begin(modes) => {
+            Statement::Begin(modes) | Statement::StartTransaction(modes) => {
                 if self.transaction.status == Status::Idle {
                     self.transaction.status = Status::Block;
                 } else {
                     self.notice(Notice::warning("25001", "there is already a transaction in progress"));
                 }
                 self.set_modes(*modes, "transaction", true)?;
-                Reply::done("BEGIN")
+                Reply::done(if matches!(statement, Statement::Begin(_)) { "BEGIN" } else { "START TRANSACTION" })
             }
             Statement::Commit | Statement::Rollback => {
                 let commit = *statement == Statement::Commit && self.transaction.status != Status::Failed;
@@ -227,12 +227,16 @@ impl Session {
             Statement::Release(name) => {
                 self.transaction.require_block("RELEASE SAVEPOINT")?;
                 let depth = self.transaction.release(name)?;
+                let open = self.transaction.savepoints();
+                self.cursors.values_mut().for_each(|cursor| cursor.depth = cursor.depth.min(open));
                 self.settings.write(|settings| settings.release(depth));
                 Reply::done("RELEASE")
             }
             Statement::RollbackTo(name) => {
                 self.transaction.require_block("ROLLBACK TO SAVEPOINT")?;
                 let depth = self.transaction.roll_back_to(name)?;
+                let open = self.transaction.savepoints();
+                self.cursors.retain(|_, cursor| cursor.depth < open);
                 self.settings.write(|settings| settings.roll_back_to(depth));
                 Reply::done("ROLLBACK")
             }
@@ -273,6 +277,7 @@ impl Session {
                 self.discard(*what)?;
                 Reply::Done(discard_tag(*what).to_owned())
             }
+            Statement::CopyTo { .. } => self.copy(statement, token).await?,
             Statement::DeclareCursor { .. } => self.declare(statement, token).await?,
             Statement::Fetch { cursor, direction, move_only } => {
                 self.fetch(cursor, *direction, *move_only, token).await?
@@ -298,6 +303,13 @@ impl Session {
             }
             Statement::Execute { name, params } => {
                 let prepared = Arc::clone(self.statement(name)?);
+                if params.len() != prepared.types.len() {
+                    let (needed, given) = (prepared.types.len(), params.len());
+                    let message = format!(
+                        "wrong number of parameters for prepared statement \"{name}\": {given} instead of {needed}"
+                    );
+                    return Err(Error::Semantics { sqlstate: "42601", message });
+                }
                 let params: Vec<_> = params.iter().map(|text| super::params::Param::text(text.as_deref())).collect();
                 Box::pin(self.execute(&prepared, &params, token)).await?
             }

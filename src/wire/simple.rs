@@ -12,6 +12,7 @@ use super::rows::Reply;
 use super::session::Session;
 use super::{encode, limits};
 use crate::command;
+use crate::error::Error;
 
 /// Runs all statements of a text.
 pub(super) async fn run(link: &mut Link, session: &mut Session, text: &str) -> Result<(), Failure> {
@@ -31,6 +32,10 @@ pub(super) async fn run(link: &mut Link, session: &mut Session, text: &str) -> R
             session.start = parsed.position;
             let token = session.begin_statement(&parsed.text);
             let prepared = session.prepare(parsed, &[])?;
+            if !prepared.types.is_empty() {
+                // There is no Bind here that could give it a value.
+                return Err(Error::Semantics { sqlstate: "42P02", message: "there is no parameter $1".into() }.into());
+            }
             answer(link, session, &prepared, &token).await?;
             if prepared.text == text {
                 session.keep_plan(&prepared);
@@ -58,6 +63,7 @@ async fn answer(
             let (count, _) = rows.send(link, None, &session.interrupt(token)).await?;
             link.feed(Backend::CommandComplete(CommandComplete::new(rows.tag(count)))).await?;
         }
+        Reply::Copy(copy) => copy.send(link, &session.interrupt(token)).await?,
     }
     session.end_statement();
     Ok(())

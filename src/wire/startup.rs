@@ -142,6 +142,7 @@ async fn negotiate(slot: &mut Option<Link>, shared: &Shared) -> Result<Option<St
             Frontend::SslNegotiation(Negotiation::None) => link.codec().expect_startup(),
             Frontend::CancelRequest(request) => {
                 shared.sessions.cancel_with(request.pid, &request.secret_key);
+                link.close().await?;
                 return Ok(None);
             }
             Frontend::Startup(startup) => return Ok(Some(startup)),

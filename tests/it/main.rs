@@ -9,6 +9,7 @@
 
 mod auth;
 mod backup;
+mod clients;
 mod exactly_once;
 mod faults;
 mod files;
@@ -17,6 +18,7 @@ mod kafka;
 mod lifecycle;
 mod limits;
 mod model;
+mod protocol;
 mod psql;
 mod server;
 mod shuttle;

@@ -45,7 +45,10 @@ macro_rules! specification {
     };
 }
 
-specification!(catalog errors kafka_statements progress rate_limits rescale session sources users_and_grants views);
+specification!(
+    catalog errors kafka_statements progress rate_limits rescale session sources sql_arrays sql_dates sql_errors sql_json
+    sql_numbers sql_queries sql_strings users_and_grants views
+);
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slt")

@@ -2,25 +2,57 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int32Array, ListArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, ListArray};
 use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::DFSchema;
 use datafusion::error::Result as DfResult;
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawFieldAccessExpr};
 use datafusion::logical_expr::{
-    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, ExprSchemable as _, GetFieldAccess, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility,
 };
+use datafusion::prelude::lit;
 use datafusion_pg_catalog::pg_catalog::{array_bounds_udf, quote_ident_udf};
+
+use super::super::types;
 
 /// All of them.
 pub fn all() -> Vec<ScalarUDF> {
     vec![
         ScalarUDF::new_from_impl(ArrayOrEmpty { signature: Signature::any(1, Volatility::Immutable) }),
-        ScalarUDF::new_from_impl(Cardinality { signature: Signature::any(1, Volatility::Immutable) }),
         array_bounds_udf::create_array_upper_udf(),
         array_bounds_udf::create_array_lower_udf(),
         quote_ident_udf::create_quote_ident_udf(),
         quote_ident_udf::create_parse_ident_udf(),
     ]
+}
+
+/// `int2vector` and `oidvector` count from 0, all other arrays from 1.
+#[derive(Debug)]
+pub struct Vectors;
+
+impl ExprPlanner for Vectors {
+    fn plan_field_access(
+        &self,
+        access: RawFieldAccessExpr,
+        schema: &DFSchema,
+    ) -> DfResult<PlannerResult<RawFieldAccessExpr>> {
+        let RawFieldAccessExpr { field_access, expr } = access;
+        let field_access = match field_access {
+            GetFieldAccess::ListIndex { key }
+                if expr.to_field(schema).is_ok_and(|(_, field)| is_vector(types::name_of(&field))) =>
+            {
+                GetFieldAccess::ListIndex { key: Box::new(*key + lit(1_i64)) }
+            }
+            other => other,
+        };
+        Ok(PlannerResult::Original(RawFieldAccessExpr { field_access, expr }))
+    }
+}
+
+fn is_vector(type_name: &str) -> bool {
+    matches!(type_name, "int2vector" | "oidvector")
 }
 
 /// An empty array for NULL: `array(SELECT ...)` of no rows, where array_agg gives NULL.
@@ -64,36 +96,5 @@ impl ScalarUDFImpl for ArrayOrEmpty {
         let DataType::List(field) = list.data_type() else { return Ok(ColumnarValue::Array(array)) };
         let list = ListArray::try_new(Arc::clone(field), OffsetBuffer::from_lengths(lengths), values, None)?;
         Ok(ColumnarValue::Array(Arc::new(list)))
-    }
-}
-
-/// How many items an array has, as int4.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Cardinality {
-    signature: Signature,
-}
-
-impl ScalarUDFImpl for Cardinality {
-    fn name(&self) -> &'static str {
-        "cardinality"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _: &[DataType]) -> DfResult<DataType> {
-        Ok(DataType::Int32)
-    }
-
-    fn invoke_with_args(&self, call: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
-        let array = call.args[0].to_array(call.number_rows)?;
-        let Some(list) = array.as_list_opt::<i32>() else {
-            return datafusion::common::plan_err!("function cardinality({}) does not exist", array.data_type());
-        };
-        let lengths: Int32Array = (0..list.len())
-            .map(|row| (!list.is_null(row)).then(|| i32::try_from(list.value(row).len()).unwrap_or(i32::MAX)))
-            .collect();
-        Ok(ColumnarValue::Array(Arc::new(lengths)))
     }
 }

@@ -3,7 +3,7 @@
 use datafusion::common::ScalarValue;
 use rusqlite::OptionalExtension as _;
 
-use super::super::store_error;
+use super::super::{statics, store_error};
 use super::{Call, Definition, Value, names, stable, text};
 use crate::error::Result;
 
@@ -59,7 +59,7 @@ fn obj_description(call: &Call<'_>) -> Value {
     match call.text(1).as_deref() {
         Some("pg_namespace") => one(call, "SELECT comment FROM temp.catalog_schemas WHERE oid = ?1", [oid]),
         None | Some("pg_class") => one(call, "SELECT comment FROM temp.catalog_relations WHERE oid = ?1", [oid]),
-        Some(_) => Ok(text(None::<String>)),
+        Some(class) => Ok(text(statics::description(oid, class))),
     }
 }
 

@@ -27,28 +27,36 @@ fn format(call: &Call<'_>) -> Result<Option<String>> {
             out.push(c);
             continue;
         }
-        let mut digits = String::new();
-        while let Some(digit) = chars.next_if(char::is_ascii_digit) {
-            digits.push(digit);
-        }
-        let position = if chars.next_if_eq(&'$').is_some() { digits.parse().ok() } else { None };
+        let number = |chars: &mut std::iter::Peekable<std::str::Chars<'_>>| {
+            let mut digits = String::new();
+            while let Some(digit) = chars.next_if(char::is_ascii_digit) {
+                digits.push(digit);
+            }
+            digits.parse::<usize>().ok()
+        };
+        let mut width = number(&mut chars);
+        let position = if chars.next_if_eq(&'$').is_some() { width.take() } else { None };
+        let to_the_left = chars.next_if_eq(&'-').is_some();
+        width = number(&mut chars).or(width);
         let kind = chars.next().ok_or_else(|| invalid("22023", "unterminated format() type specifier".into()))?;
         if kind == '%' {
             out.push('%');
             continue;
         }
-        let index = position.unwrap_or(next);
+        let index: usize = position.unwrap_or(next);
         next = index + 1;
         if index >= call.args.len() {
             return Err(invalid("22023", "too few arguments for format()".into()));
         }
-        match (kind, call.text(index)) {
-            ('s', value) => out.push_str(&value.unwrap_or_default()),
-            ('I', Some(value)) => out.push_str(&quote(&value)),
+        let shown = match (kind, call.text(index)) {
+            ('s', value) => value.unwrap_or_default(),
+            ('I', Some(value)) => quote(&value),
             ('I', None) => return Err(invalid("22004", "null values cannot be formatted as an SQL identifier".into())),
-            ('L', value) => out.push_str(&value.map_or_else(|| "NULL".into(), |value| literal(&value))),
+            ('L', value) => value.map_or_else(|| "NULL".into(), |value| literal(&value)),
             _ => return Err(invalid("22023", format!("unrecognized format() type specifier \"{kind}\""))),
-        }
+        };
+        let width = width.unwrap_or(0).min(10_000);
+        out.push_str(&if to_the_left { format!("{shown:width$}") } else { format!("{shown:>width$}") });
     }
     Ok(Some(out))
 }

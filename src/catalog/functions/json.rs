@@ -1,88 +1,432 @@
-//! The JSON operators, over jsonb columns and text that holds JSON.
+//! JSON: its operators and functions, over json and jsonb columns and text that holds JSON.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result as DfResult;
-use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::ExprSchemable as _;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::sqlparser::ast::BinaryOperator;
-use datafusion::logical_expr::{Expr, ExprSchemable as _, ScalarUDF};
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
 
-use super::{Call, Definition, RowFunction, Value, invalid, stable, text};
-use crate::error::Result;
+use super::super::types;
+use super::{Call, Definition, Value, find, invalid, pure, stable, text};
+use crate::error::{Error, Result};
 
 pub const FUNCTIONS: &[Definition] = &[
-    stable("json_get", 2..=2, "jsonb", |call| Ok(text(get(call)?.map(|value| value.to_string())))),
-    stable("json_get_text", 2..=2, "text", |call| Ok(text(get(call)?.and_then(as_text)))),
-    stable("json_get_path", 2..=2, "jsonb", |call| Ok(text(get_path(call)?.map(|value| value.to_string())))),
-    stable("json_get_path_text", 2..=2, "text", |call| Ok(text(get_path(call)?.and_then(as_text)))),
-    stable("json_contains", 2..=2, "bool", |call| {
+    pure("json_get", 2..=2, "json", |call| Ok(text(get(call)?.map(|value| value.to_string())))),
+    pure("jsonb_get", 2..=2, "jsonb", |call| Ok(text(get(call)?.map(|value| jsonb_text(&value))))),
+    pure("json_get_text", 2..=2, "text", |call| Ok(text(get(call)?.and_then(as_text)))),
+    pure("json_get_path", 2..=2, "json", |call| Ok(text(get_path(call)?.map(|value| value.to_string())))),
+    pure("jsonb_get_path", 2..=2, "jsonb", |call| Ok(text(get_path(call)?.map(|value| jsonb_text(&value))))),
+    pure("json_get_path_text", 2..=2, "text", |call| Ok(text(get_path(call)?.and_then(as_text)))),
+    pure("json_extract_path", 1..=usize::MAX, "json", |call| Ok(text(walk(call)?.map(|value| value.to_string())))),
+    pure("jsonb_extract_path", 1..=usize::MAX, "jsonb", |call| Ok(text(walk(call)?.map(|value| jsonb_text(&value))))),
+    pure("json_extract_path_text", 1..=usize::MAX, "text", |call| Ok(text(walk(call)?.and_then(as_text)))),
+    pure("jsonb_extract_path_text", 1..=usize::MAX, "text", |call| Ok(text(walk(call)?.and_then(as_text)))),
+    pure("json_contains", 2..=2, "bool", |call| {
         let (whole, part) = (parse(call, 0)?, parse(call, 1)?);
         Ok(ScalarValue::Boolean(whole.zip(part).map(|(whole, part)| contains(&whole, &part))))
     }),
-    stable("json_has_key", 2..=2, "bool", |call| {
+    pure("json_has_key", 2..=2, "bool", |call| {
         let key = call.text(1);
-        Ok(ScalarValue::Boolean(parse(call, 0)?.zip(key).map(|(value, key)| match value {
-            Json::Object(map) => map.contains_key(&key),
-            Json::Array(items) => items.iter().any(|item| item.as_str() == Some(&key)),
-            other => other.as_str() == Some(&key),
-        })))
+        Ok(ScalarValue::Boolean(parse(call, 0)?.zip(key).map(|(value, key)| has_key(&value, &key))))
     }),
-    stable("jsonb_array_length", 1..=1, "int4", array_length),
-    stable("json_array_length", 1..=1, "int4", array_length),
-    stable("jsonb_typeof", 1..=1, "text", type_of),
-    stable("json_typeof", 1..=1, "text", type_of),
+    pure("json_has_any", 2..=2, "bool", |call| {
+        has_keys(call, |value, keys| keys.iter().any(|key| has_key(value, key)))
+    }),
+    pure("json_has_all", 2..=2, "bool", |call| {
+        has_keys(call, |value, keys| keys.iter().all(|key| has_key(value, key)))
+    }),
+    pure("jsonb_concat", 2..=2, "jsonb", concat),
+    pure("jsonb_delete", 2..=2, "jsonb", delete),
+    pure("jsonb_delete_path", 2..=2, "jsonb", |call| {
+        let (Some(mut value), Some(path)) = (parse(call, 0)?, path(call, 1)) else { return Ok(ScalarValue::Null) };
+        remove_at(&mut value, &path);
+        Ok(text(Some(jsonb_text(&value))))
+    }),
+    pure("jsonb_set", 3..=4, "jsonb", |call| {
+        change(call, |value, path, new, create| {
+            put(value, path, new, create, false);
+        })
+    }),
+    pure("jsonb_insert", 3..=4, "jsonb", |call| {
+        let after = call.boolean(3) == Some(true);
+        let (Some(mut value), Some(path), Some(new)) = (parse(call, 0)?, path(call, 1), parse(call, 2)?) else {
+            return Ok(ScalarValue::Null);
+        };
+        insert(&mut value, &path, new, after);
+        Ok(text(Some(jsonb_text(&value))))
+    }),
+    pure("jsonb_strip_nulls", 1..=1, "jsonb", |call| {
+        Ok(text(parse(call, 0)?.map(|value| jsonb_text(&without_nulls(value)))))
+    }),
+    pure("json_strip_nulls", 1..=1, "json", |call| {
+        Ok(text(parse(call, 0)?.map(|value| without_nulls(value).to_string())))
+    }),
+    pure("jsonb_pretty", 1..=1, "text", |call| {
+        let mut out = String::new();
+        let Some(value) = parse(call, 0)? else { return Ok(ScalarValue::Null) };
+        pretty(&mut out, &value, 0);
+        Ok(text(Some(out)))
+    }),
+    pure("jsonb_array_length", 1..=1, "int4", array_length),
+    pure("json_array_length", 1..=1, "int4", array_length),
+    pure("jsonb_typeof", 1..=1, "text", type_of),
+    pure("json_typeof", 1..=1, "text", type_of),
+    stable("to_json", 1..=1, "json", |call| Ok(text(not_null(call)?.map(|value| value.to_string())))),
+    stable("to_jsonb", 1..=1, "jsonb", |call| Ok(text(not_null(call)?.map(|value| jsonb_text(&value))))),
+    stable("row_to_json", 1..=2, "json", |call| Ok(text(not_null(call)?.map(|value| value.to_string())))),
+    stable("array_to_json", 1..=2, "json", |call| Ok(text(not_null(call)?.map(|value| value.to_string())))),
+    stable("json_build_object", 0..=usize::MAX, "json", |call| {
+        let pairs = built_pairs(call)?;
+        let pairs: Vec<String> = pairs.iter().map(|(key, value)| format!("{} : {value}", quoted(key))).collect();
+        Ok(text(Some(format!("{{{}}}", pairs.join(", ")))))
+    }),
+    stable("jsonb_build_object", 0..=usize::MAX, "jsonb", |call| {
+        let map: Map<String, Json> = built_pairs(call)?.into_iter().collect();
+        Ok(text(Some(jsonb_text(&Json::Object(map)))))
+    }),
+    stable("json_build_array", 0..=usize::MAX, "json", |call| {
+        let items = (0..call.args.len()).map(|index| json_of(call, index).map(|value| value.to_string()));
+        Ok(text(Some(format!("[{}]", items.collect::<Result<Vec<_>>>()?.join(", ")))))
+    }),
+    stable("jsonb_build_array", 0..=usize::MAX, "jsonb", |call| {
+        let items = (0..call.args.len()).map(|index| json_of(call, index)).collect::<Result<Vec<_>>>()?;
+        Ok(text(Some(jsonb_text(&Json::Array(items)))))
+    }),
+    stable("json_object", 1..=2, "json", |call| {
+        let Some(pairs) = text_pairs(call)? else { return Ok(ScalarValue::Null) };
+        let pairs: Vec<String> = pairs.iter().map(|(key, value)| format!("{} : {value}", quoted(key))).collect();
+        Ok(text(Some(format!("{{{}}}", pairs.join(", ")))))
+    }),
+    stable("jsonb_object", 1..=2, "jsonb", |call| {
+        let pairs = text_pairs(call)?.map(|pairs| pairs.into_iter().collect::<Map<String, Json>>());
+        Ok(text(pairs.map(|map| jsonb_text(&Json::Object(map)))))
+    }),
+    // The aggregates, over the array that they gather.
+    stable("json_of_items", 1..=1, "json", |call| {
+        let Some(items) = gathered(call, 0)? else { return Ok(ScalarValue::Null) };
+        let items: Vec<String> = items.iter().map(Json::to_string).collect();
+        Ok(text(Some(format!("[{}]", items.join(", ")))))
+    }),
+    stable("jsonb_of_items", 1..=1, "jsonb", |call| {
+        Ok(text(gathered(call, 0)?.map(|items| jsonb_text(&Json::Array(items)))))
+    }),
+    stable("json_of_pairs", 2..=2, "json", |call| {
+        let Some(pairs) = gathered_pairs(call)? else { return Ok(ScalarValue::Null) };
+        let pairs: Vec<String> = pairs.iter().map(|(key, value)| format!("{} : {value}", quoted(key))).collect();
+        Ok(text(Some(format!("{{ {} }}", pairs.join(", ")))))
+    }),
+    stable("jsonb_of_pairs", 2..=2, "jsonb", |call| {
+        let pairs = gathered_pairs(call)?.map(|pairs| pairs.into_iter().collect::<Map<String, Json>>());
+        Ok(text(pairs.map(|map| jsonb_text(&Json::Object(map)))))
+    }),
+    pure("json_in", 1..=1, "json", |call| {
+        parse(call, 0)?;
+        Ok(text(call.text(0)))
+    }),
+    pure("jsonb_in", 1..=1, "jsonb", |call| Ok(text(parse(call, 0)?.map(|value| jsonb_text(&value))))),
+    // A cast of json or jsonb to text, to a number, or to a boolean: see `Session::plan`.
+    stable("jsonb_out", 1..=1, "text", |call| Ok(text(call.text(0)))),
+    pure("jsonb_scalar", 2..=2, "text", scalar_of),
 ];
 
-fn parse(call: &Call<'_>, index: usize) -> Result<Option<Json>> {
-    call.text(index)
-        .map(|text| {
-            serde_json::from_str(&text)
-                .map_err(|error| invalid("22P02", format!("invalid input syntax for type json: {error}")))
+/// A document, from text.
+///
+/// # Errors
+/// 22P02: it is none.
+pub fn parse(call: &Call<'_>, index: usize) -> Result<Option<Json>> {
+    call.text(index).map(|text| read(&text)).transpose()
+}
+
+fn read(text: &str) -> Result<Json> {
+    serde_json::from_str(text).map_err(|error| Error::Json {
+        detail: match error.classify() {
+            serde_json::error::Category::Eof => "The input string ended unexpectedly.".into(),
+            _ => format!("Line {}, column {}: {}.", error.line(), error.column(), token(text, &error)),
+        },
+    })
+}
+
+/// What stands where reading has ended.
+fn token(text: &str, error: &serde_json::Error) -> String {
+    let line = text.lines().nth(error.line().saturating_sub(1)).unwrap_or_default();
+    let from = line.get(error.column().saturating_sub(1)..).unwrap_or_default();
+    let word: String = from.chars().take_while(|c| c.is_alphanumeric()).collect();
+    let word = if word.is_empty() { from.chars().take(1).collect() } else { word };
+    format!("token \"{word}\" is invalid")
+}
+
+/// A jsonb document as PostgreSQL prints it: keys by length and then by bytes, a space behind each comma and colon.
+pub fn jsonb_text(value: &Json) -> String {
+    let mut out = String::new();
+    write(&mut out, value);
+    out
+}
+
+fn write(out: &mut String, value: &Json) {
+    match value {
+        Json::Array(items) => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                out.push_str(if index > 0 { ", " } else { "" });
+                write(out, item);
+            }
+            out.push(']');
+        }
+        Json::Object(map) => {
+            out.push('{');
+            for (index, (key, item)) in sorted(map).into_iter().enumerate() {
+                out.push_str(if index > 0 { ", " } else { "" });
+                out.push_str(&quoted(key));
+                out.push_str(": ");
+                write(out, item);
+            }
+            out.push('}');
+        }
+        other => out.push_str(&other.to_string()),
+    }
+}
+
+fn sorted(map: &Map<String, Json>) -> Vec<(&String, &Json)> {
+    let mut pairs: Vec<_> = map.iter().collect();
+    pairs.sort_by_key(|(key, _)| (key.len(), key.as_bytes().to_vec()));
+    pairs
+}
+
+fn quoted(text: &str) -> String {
+    Json::String(text.to_owned()).to_string()
+}
+
+fn pretty(out: &mut String, value: &Json, depth: usize) {
+    let indent = |out: &mut String, depth: usize| {
+        out.push('\n');
+        out.push_str(&" ".repeat(depth * 4));
+    };
+    match value {
+        Json::Array(items) if !items.is_empty() => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                out.push_str(if index > 0 { "," } else { "" });
+                indent(out, depth + 1);
+                pretty(out, item, depth + 1);
+            }
+            indent(out, depth);
+            out.push(']');
+        }
+        Json::Object(map) if !map.is_empty() => {
+            out.push('{');
+            for (index, (key, item)) in sorted(map).into_iter().enumerate() {
+                out.push_str(if index > 0 { "," } else { "" });
+                indent(out, depth + 1);
+                out.push_str(&format!("{}: ", quoted(key)));
+                pretty(out, item, depth + 1);
+            }
+            indent(out, depth);
+            out.push('}');
+        }
+        other => write(out, other),
+    }
+}
+
+/// A value of any type as JSON; NULL is JSON's null.
+fn json_of(call: &Call<'_>, index: usize) -> Result<Json> {
+    json_value(call, &call.args[index], call.fields.get(index).map(AsRef::as_ref))
+}
+
+fn json_value(
+    call: &Call<'_>,
+    value: &ScalarValue,
+    field: Option<&datafusion::arrow::datatypes::Field>,
+) -> Result<Json> {
+    if value.is_null() {
+        return Ok(Json::Null);
+    }
+    let is_json = field.is_some_and(|field| matches!(types::name_of(field), "json" | "jsonb"));
+    let shown = |value: &ScalarValue| {
+        let field = field.map(|field| std::sync::Arc::new(field.clone()));
+        crate::wire::value_text(value, field.as_ref(), &call.scope.style())
+    };
+    Ok(match value {
+        ScalarValue::Utf8(Some(text)) if is_json => read(text)?,
+        ScalarValue::Utf8(Some(text)) => Json::String(text.clone()),
+        ScalarValue::Boolean(Some(value)) => Json::Bool(*value),
+        ScalarValue::List(list) => {
+            use datafusion::arrow::array::Array as _;
+            let values = list.value(0);
+            let item = match list.data_type() {
+                DataType::List(item) => Some(item.as_ref()),
+                _ => None,
+            };
+            let items = (0..values.len()).map(|row| {
+                let value = ScalarValue::try_from_array(&values, row).map_err(crate::wire::errors::from_datafusion)?;
+                json_value(call, &value, item)
+            });
+            Json::Array(items.collect::<Result<_>>()?)
+        }
+        ScalarValue::Struct(record) => {
+            let pairs = record.fields().iter().zip(record.columns()).enumerate().map(|(index, (field, values))| {
+                let value = ScalarValue::try_from_array(values, 0).map_err(crate::wire::errors::from_datafusion)?;
+                // A row that has no names.
+                let unnamed = field.name() == &format!("c{index}");
+                let name = if unnamed { format!("f{}", index + 1) } else { field.name().clone() };
+                Ok((super::super::output_name(&name).to_owned(), json_value(call, &value, Some(field))?))
+            });
+            Json::Object(pairs.collect::<Result<_>>()?)
+        }
+        value if value.data_type().is_numeric() => {
+            let number = shown(value)?;
+            serde_json::from_str(&number).unwrap_or(Json::String(number))
+        }
+        ScalarValue::TimestampMicrosecond(..) | ScalarValue::TimestampNanosecond(..) => {
+            Json::String(iso_8601(&shown(value)?))
+        }
+        other => Json::String(shown(other)?),
+    })
+}
+
+/// A timestamp as JSON has it: a T between date and time, minutes in the offset.
+fn iso_8601(text: &str) -> String {
+    let text = text.replacen(' ', "T", 1);
+    match text.rfind(['+', '-']).filter(|at| *at > 10) {
+        Some(at) if !text[at..].contains(':') => format!("{text}:00"),
+        _ => text,
+    }
+}
+
+fn not_null(call: &Call<'_>) -> Result<Option<Json>> {
+    if call.args[0].is_null() { Ok(None) } else { json_of(call, 0).map(Some) }
+}
+
+fn built_pairs(call: &Call<'_>) -> Result<Vec<(String, Json)>> {
+    if call.args.len() % 2 == 1 {
+        return Err(invalid("22023", "argument list must have even number of elements".into()));
+    }
+    (0..call.args.len())
+        .step_by(2)
+        .map(|index| {
+            let key = call
+                .text(index)
+                .ok_or_else(|| invalid("22023", format!("argument {}: key must not be null", index + 1)))?;
+            Ok((key, json_of(call, index + 1)?))
         })
-        .transpose()
+        .collect()
+}
+
+/// Pairs of one array, or of an array of keys and one of values.
+fn text_pairs(call: &Call<'_>) -> Result<Option<Vec<(String, Json)>>> {
+    let array =
+        |index: usize| call.texts(index).or_else(|| path(call, index).map(|path| path.into_iter().map(Some).collect()));
+    let Some(first) = array(0) else { return Ok(None) };
+    let value = |value: Option<String>| value.map_or(Json::Null, Json::String);
+    let key = |key: Option<String>| key.ok_or_else(|| invalid("22004", "null value not allowed for object key".into()));
+    if call.args.len() == 2 {
+        let Some(second) = array(1) else { return Ok(None) };
+        if first.len() != second.len() {
+            return Err(invalid("2202E", "mismatched array dimensions".into()));
+        }
+        return first.into_iter().zip(second).map(|(k, v)| Ok((key(k)?, value(v)))).collect::<Result<_>>().map(Some);
+    }
+    if first.len() % 2 == 1 {
+        return Err(invalid("2202E", "array must have even number of elements".into()));
+    }
+    first.chunks(2).map(|pair| Ok((key(pair[0].clone())?, value(pair[1].clone())))).collect::<Result<_>>().map(Some)
+}
+
+fn gathered(call: &Call<'_>, index: usize) -> Result<Option<Vec<Json>>> {
+    match json_of(call, index)? {
+        Json::Array(items) => Ok(Some(items)),
+        _ => Ok(None),
+    }
+}
+
+fn gathered_pairs(call: &Call<'_>) -> Result<Option<Vec<(String, Json)>>> {
+    let (Some(keys), Some(values)) = (gathered(call, 0)?, gathered(call, 1)?) else { return Ok(None) };
+    let key = |key: Json| as_text(key).ok_or_else(|| invalid("22023", "field name must not be null".into()));
+    keys.into_iter().zip(values).map(|(k, value)| Ok((key(k)?, value))).collect::<Result<_>>().map(Some)
 }
 
 fn get(call: &Call<'_>) -> Result<Option<Json>> {
     let Some(value) = parse(call, 0)? else { return Ok(None) };
-    let by_index = matches!(call.args[1], ScalarValue::Int64(_) | ScalarValue::Int32(_) | ScalarValue::Int16(_));
+    let by_index = call.args[1].data_type().is_integer();
     let key = if by_index { call.integer(1).map(|index| index.to_string()) } else { call.text(1) };
-    Ok(key.and_then(|key| step(value, &key)))
+    Ok(key.and_then(|key| match (&value, by_index) {
+        (Json::Object(_), true) | (Json::Array(_), false) => None,
+        _ => step(value, &key),
+    }))
 }
 
 fn step(value: Json, key: &str) -> Option<Json> {
     match value {
         Json::Object(mut map) => map.remove(key),
         Json::Array(mut items) => {
-            let index: i64 = key.parse().ok()?;
-            let len = i64::try_from(items.len()).ok()?;
-            let index = usize::try_from(if index < 0 { len + index } else { index }).ok()?;
+            let index = position(key, items.len())?;
             (index < items.len()).then(|| items.swap_remove(index))
         }
         _ => None,
     }
 }
 
-fn get_path(call: &Call<'_>) -> Result<Option<Json>> {
-    let Some(mut value) = parse(call, 0)? else { return Ok(None) };
-    // '{a,b}' or an array, which prints as [a, b].
-    let Some(path) = call.text(1) else { return Ok(None) };
-    let path = path.trim_matches(|c| matches!(c, '{' | '}' | '[' | ']'));
-    for key in path.split(',').map(|key| key.trim().trim_matches('"')).filter(|key| !key.is_empty()) {
-        match step(value, key) {
-            Some(next) => value = next,
-            None => return Ok(None),
-        }
-    }
-    Ok(Some(value))
+/// An index that may count from the end.
+fn position(key: &str, len: usize) -> Option<usize> {
+    let index: i64 = key.parse().ok()?;
+    usize::try_from(if index < 0 { i64::try_from(len).ok()? + index } else { index }).ok()
 }
 
-fn as_text(value: Json) -> Option<String> {
+/// `'{a,b}'`, or an array.
+fn path(call: &Call<'_>, index: usize) -> Option<Vec<String>> {
+    if let Some(items) = call.texts(index) {
+        return Some(items.into_iter().flatten().collect());
+    }
+    let text = call.text(index)?;
+    let items = super::super::cast::array_items(&text)?;
+    Some(items.into_iter().flatten().collect())
+}
+
+fn get_path(call: &Call<'_>) -> Result<Option<Json>> {
+    let (Some(value), Some(path)) = (parse(call, 0)?, path(call, 1)) else { return Ok(None) };
+    Ok(path.iter().try_fold(value, |value, key| step(value, key)))
+}
+
+fn walk(call: &Call<'_>) -> Result<Option<Json>> {
+    let Some(value) = parse(call, 0)? else { return Ok(None) };
+    let keys: Option<Vec<String>> = (1..call.args.len()).map(|index| call.text(index)).collect();
+    Ok(keys.and_then(|keys| keys.iter().try_fold(value, |value, key| step(value, key))))
+}
+
+/// A value as `->>` gives it.
+pub fn as_text(value: Json) -> Option<String> {
     match value {
         Json::Null => None,
         Json::String(text) => Some(text),
-        other => Some(other.to_string()),
+        other => Some(jsonb_text(&other)),
+    }
+}
+
+/// The items of an array.
+///
+/// # Errors
+/// 22023: it is none.
+pub fn values_of(value: Json) -> Result<Vec<Json>> {
+    match value {
+        Json::Array(items) => Ok(items),
+        Json::Object(_) => Err(invalid("22023", "cannot extract elements from an object".into())),
+        _ => Err(invalid("22023", "cannot extract elements from a scalar".into())),
+    }
+}
+
+/// The pairs of an object.
+///
+/// # Errors
+/// 22023: it is none.
+pub fn object_of(value: Json, by_key: bool, function: &str) -> Result<Vec<(String, Json)>> {
+    match value {
+        Json::Object(map) if by_key => {
+            Ok(sorted(&map).into_iter().map(|(key, value)| (key.clone(), value.clone())).collect())
+        }
+        Json::Object(map) => Ok(map.into_iter().collect()),
+        Json::Array(_) => Err(invalid("22023", format!("cannot call {function} on an array"))),
+        _ => Err(invalid("22023", format!("cannot call {function} on a scalar"))),
     }
 }
 
@@ -99,50 +443,226 @@ fn contains(whole: &Json, part: &Json) -> bool {
     }
 }
 
+fn has_key(value: &Json, key: &str) -> bool {
+    match value {
+        Json::Object(map) => map.contains_key(key),
+        Json::Array(items) => items.iter().any(|item| item.as_str() == Some(key)),
+        other => other.as_str() == Some(key),
+    }
+}
+
+fn has_keys(call: &Call<'_>, test: fn(&Json, &[String]) -> bool) -> Value {
+    Ok(ScalarValue::Boolean(parse(call, 0)?.zip(path(call, 1)).map(|(value, keys)| test(&value, &keys))))
+}
+
+fn concat(call: &Call<'_>) -> Value {
+    let (Some(left), Some(right)) = (parse(call, 0)?, parse(call, 1)?) else { return Ok(ScalarValue::Null) };
+    let array = |value: Json| match value {
+        Json::Array(items) => items,
+        other => vec![other],
+    };
+    let joined = match (left, right) {
+        (Json::Object(mut left), Json::Object(right)) => {
+            left.extend(right);
+            Json::Object(left)
+        }
+        (left, right) => {
+            let mut items = array(left);
+            items.extend(array(right));
+            Json::Array(items)
+        }
+    };
+    Ok(text(Some(jsonb_text(&joined))))
+}
+
+fn delete(call: &Call<'_>) -> Value {
+    let Some(mut value) = parse(call, 0)? else { return Ok(ScalarValue::Null) };
+    if call.args[1].is_null() {
+        return Ok(ScalarValue::Null);
+    }
+    if call.args[1].data_type().is_integer() {
+        match &mut value {
+            Json::Array(_) => remove_at(&mut value, &[call.integer(1).unwrap_or(0).to_string()]),
+            _ => return Err(invalid("22023", "cannot delete from object using integer index".into())),
+        }
+        return Ok(text(Some(jsonb_text(&value))));
+    }
+    let keys = call.texts(1).map_or_else(|| vec![call.text(1)], |keys| keys);
+    for key in keys.into_iter().flatten() {
+        match &mut value {
+            Json::Object(map) => {
+                map.remove(&key);
+            }
+            Json::Array(items) => items.retain(|item| item.as_str() != Some(&key)),
+            _ => return Err(invalid("22023", "cannot delete from scalar".into())),
+        }
+    }
+    Ok(text(Some(jsonb_text(&value))))
+}
+
+fn remove_at(value: &mut Json, path: &[String]) {
+    let [key, rest @ ..] = path else { return };
+    match value {
+        Json::Object(map) if rest.is_empty() => {
+            map.remove(key);
+        }
+        Json::Object(map) => {
+            if let Some(inner) = map.get_mut(key) {
+                remove_at(inner, rest);
+            }
+        }
+        Json::Array(items) => {
+            let Some(index) = position(key, items.len()).filter(|index| *index < items.len()) else { return };
+            if rest.is_empty() {
+                items.remove(index);
+            } else {
+                remove_at(&mut items[index], rest);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn change(call: &Call<'_>, by: fn(&mut Json, &[String], Json, bool)) -> Value {
+    let (Some(mut value), Some(path), Some(new)) = (parse(call, 0)?, path(call, 1), parse(call, 2)?) else {
+        return Ok(ScalarValue::Null);
+    };
+    by(&mut value, &path, new, call.boolean(3) != Some(false));
+    Ok(text(Some(jsonb_text(&value))))
+}
+
+fn put(value: &mut Json, path: &[String], new: Json, create: bool, _: bool) {
+    let [key, rest @ ..] = path else { return };
+    match value {
+        Json::Object(map) => match map.get_mut(key) {
+            Some(slot) if rest.is_empty() => *slot = new,
+            Some(slot) => put(slot, rest, new, create, false),
+            None if rest.is_empty() && create => {
+                map.insert(key.clone(), new);
+            }
+            None => {}
+        },
+        Json::Array(items) => match position(key, items.len()) {
+            Some(index) if index < items.len() && rest.is_empty() => items[index] = new,
+            Some(index) if index < items.len() => put(&mut items[index], rest, new, create, false),
+            Some(_) if rest.is_empty() && create => items.push(new),
+            None if rest.is_empty() && create && key.parse::<i64>().is_ok() => items.insert(0, new),
+            _ => {}
+        },
+        _ => {}
+    }
+}
+
+fn insert(value: &mut Json, path: &[String], new: Json, after: bool) {
+    let [key, rest @ ..] = path else { return };
+    match value {
+        Json::Object(map) if rest.is_empty() => {
+            map.entry(key.clone()).or_insert(new);
+        }
+        Json::Object(map) => {
+            if let Some(inner) = map.get_mut(key) {
+                insert(inner, rest, new, after);
+            }
+        }
+        Json::Array(items) => {
+            let index = position(key, items.len()).unwrap_or(0);
+            if rest.is_empty() {
+                items.insert((index + usize::from(after)).min(items.len()), new);
+            } else if let Some(inner) = items.get_mut(index) {
+                insert(inner, rest, new, after);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn without_nulls(value: Json) -> Json {
+    match value {
+        Json::Object(map) => Json::Object(
+            map.into_iter()
+                .filter(|(_, value)| !value.is_null())
+                .map(|(key, value)| (key, without_nulls(value)))
+                .collect(),
+        ),
+        Json::Array(items) => Json::Array(items.into_iter().map(without_nulls).collect()),
+        other => other,
+    }
+}
+
 fn array_length(call: &Call<'_>) -> Value {
     match parse(call, 0)? {
         None => Ok(ScalarValue::Int32(None)),
         Some(Json::Array(items)) => Ok(ScalarValue::Int32(i32::try_from(items.len()).ok())),
-        Some(_) => Err(invalid("22023", "cannot get array length of a non-array".into())),
+        Some(Json::Object(_)) => Err(invalid("22023", "cannot get array length of a non-array".into())),
+        Some(_) => Err(invalid("22023", "cannot get array length of a scalar".into())),
     }
 }
 
-fn type_of(call: &Call<'_>) -> Value {
-    Ok(text(parse(call, 0)?.map(|value| match value {
+const fn kind(value: &Json) -> &'static str {
+    match value {
         Json::Null => "null",
         Json::Bool(_) => "boolean",
         Json::Number(_) => "number",
         Json::String(_) => "string",
         Json::Array(_) => "array",
         Json::Object(_) => "object",
-    })))
+    }
 }
 
-/// Plans `->`, `->>`, `#>`, `#>>`, `@>`, `<@` and `?` over text.
+fn type_of(call: &Call<'_>) -> Value {
+    Ok(text(parse(call, 0)?.map(|value| kind(&value))))
+}
+
+/// A number or truth value of a jsonb, as text, for a cast to the type that the second argument names.
+fn scalar_of(call: &Call<'_>) -> Value {
+    let Some(value) = parse(call, 0)? else { return Ok(ScalarValue::Null) };
+    let target = call.text(1).unwrap_or_default();
+    match (&value, target.as_str()) {
+        (Json::Null, _) => Ok(ScalarValue::Null),
+        (Json::Bool(value), "boolean") => Ok(text(Some(value.to_string()))),
+        (Json::Number(number), target) if target != "boolean" => Ok(text(Some(number.to_string()))),
+        (other, target) => {
+            let kind = kind(other);
+            let kind = if kind == "number" { "numeric" } else { kind };
+            Err(invalid("22023", format!("cannot cast jsonb {kind} to type {target}")))
+        }
+    }
+}
+
+/// Plans `->`, `->>`, `#>`, `#>>`, `@>`, `<@`, `?`, `?|`, `?&`, `||`, `-` and `#-` over json, jsonb and text.
 #[derive(Debug)]
 pub struct JsonOperators;
 
 impl ExprPlanner for JsonOperators {
     fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> DfResult<PlannerResult<RawBinaryExpr>> {
-        let (name, swap) = match expr.op {
-            BinaryOperator::Arrow => ("json_get", false),
+        let is_text = |data_type: &DataType| matches!(data_type, DataType::Utf8 | DataType::Utf8View | DataType::Null);
+        // The operators of arrays look the same.
+        let Ok((_, left)) = expr.left.to_field(schema) else { return Ok(PlannerResult::Original(expr)) };
+        if !is_text(left.data_type()) {
+            return Ok(PlannerResult::Original(expr));
+        }
+        let is_jsonb = types::name_of(&left) != "json";
+        let right_is_jsonb = || expr.right.to_field(schema).is_ok_and(|(_, field)| types::name_of(&field) == "jsonb");
+        let pick = |json: &'static str, jsonb: &'static str| if is_jsonb { jsonb } else { json };
+        let (name, swap) = match &expr.op {
+            BinaryOperator::Arrow => (pick("json_get", "jsonb_get"), false),
             BinaryOperator::LongArrow => ("json_get_text", false),
-            BinaryOperator::HashArrow => ("json_get_path", false),
+            BinaryOperator::HashArrow => (pick("json_get_path", "jsonb_get_path"), false),
             BinaryOperator::HashLongArrow => ("json_get_path_text", false),
             BinaryOperator::AtArrow => ("json_contains", false),
             BinaryOperator::ArrowAt => ("json_contains", true),
             BinaryOperator::Question => ("json_has_key", false),
+            BinaryOperator::QuestionPipe => ("json_has_any", false),
+            BinaryOperator::QuestionAnd => ("json_has_all", false),
+            BinaryOperator::HashMinus => ("jsonb_delete_path", false),
+            BinaryOperator::StringConcat if types::name_of(&left) == "jsonb" || right_is_jsonb() => {
+                ("jsonb_concat", false)
+            }
+            BinaryOperator::Minus if types::name_of(&left) == "jsonb" => ("jsonb_delete", false),
             _ => return Ok(PlannerResult::Original(expr)),
         };
-        // The operators of arrays look the same.
-        if !matches!(expr.left.get_type(schema)?, DataType::Utf8 | DataType::Utf8View | DataType::Null) {
-            return Ok(PlannerResult::Original(expr));
-        }
-        let Some(definition) = FUNCTIONS.iter().find(|definition| definition.name == name) else {
-            return Ok(PlannerResult::Original(expr));
-        };
-        let function = std::sync::Arc::new(ScalarUDF::new_from_impl(RowFunction::new(definition)));
+        let Some(definition) = find(name) else { return Ok(PlannerResult::Original(expr)) };
         let args = if swap { vec![expr.right, expr.left] } else { vec![expr.left, expr.right] };
-        Ok(PlannerResult::Planned(Expr::ScalarFunction(ScalarFunction::new_udf(function, args))))
+        Ok(PlannerResult::Planned(definition.call(args)))
     }
 }

@@ -5,11 +5,12 @@ use rusqlite::{OptionalExtension as _, params};
 
 use super::super::scope::Scope;
 use super::super::store_error;
-use super::{Call, Definition, Value, describe, invalid, signatures, stable, text};
+use super::{Call, Definition, Value, describe, invalid, procedures, signatures, stable, text};
 use crate::error::{Error, Result};
 
 /// The types whose values are oids, written as names.
-pub const REG_TYPES: &[&str] = &["regclass", "regtype", "regproc", "regprocedure", "regnamespace", "regrole"];
+pub const REG_TYPES: &[&str] =
+    &["regclass", "regtype", "regproc", "regprocedure", "regoper", "regoperator", "regnamespace", "regrole"];
 
 /// The function that takes a name, or an oid, to an oid: the cast to that type.
 pub fn oid_function(reg_type: &str) -> String {
@@ -24,25 +25,25 @@ pub fn text_function(reg_type: &str) -> String {
 pub const FUNCTIONS: &[Definition] = &[
     stable("regclass_in", 1..=1, "regclass", |call| strict(call, relation_by_name, undefined_relation)),
     stable("regtype_in", 1..=1, "regtype", |call| strict(call, type_by_name, |name| undefined("type", name))),
-    stable("regproc_in", 1..=1, "oid", |call| strict(call, function_by_name, |name| undefined("function", name))),
-    stable("regprocedure_in", 1..=1, "oid", |call| strict(call, function_by_name, |name| undefined("function", name))),
+    stable("regproc_in", 1..=1, "regproc", |call| strict(call, function_by_name, |name| undefined("function", name))),
+    stable("regprocedure_in", 1..=1, "regprocedure", |call| {
+        strict(call, function_by_signature, |name| undefined("function", name))
+    }),
+    stable("regoper_in", 1..=1, "regoper", |call| strict(call, operator_by_name, |name| undefined("operator", name))),
+    stable("regoperator_in", 1..=1, "regoperator", |call| {
+        strict(call, operator_by_signature, |name| undefined("operator", name))
+    }),
     stable("regnamespace_in", 1..=1, "regnamespace", |call| {
         strict(call, schema_by_name, |name| undefined("schema", name))
     }),
     stable("regrole_in", 1..=1, "regrole", |call| strict(call, role_by_name, |name| undefined("role", name))),
     stable("oid_in", 1..=1, "oid", |call| strict(call, |_, name| Err(invalid_oid(name)), undefined_relation)),
-    stable("jsonb_in", 1..=1, "jsonb", |call| {
-        let Some(json) = call.text(0) else { return Ok(text(None::<String>)) };
-        match serde_json::from_str::<serde_json::Value>(&json) {
-            Ok(value) => Ok(text(Some(value.to_string()))),
-            Err(error) => Err(invalid("22P02", format!("invalid input syntax for type json: {error}"))),
-        }
-    }),
-    // What `jsonb_column::text` is: see `Session::plan`.
-    stable("jsonb_out", 1..=1, "text", |call| Ok(text(call.text(0)))),
     stable("to_regclass", 1..=1, "regclass", |call| lenient(call, relation_by_name)),
     stable("to_regtype", 1..=1, "regtype", |call| lenient(call, type_by_name)),
-    stable("to_regproc", 1..=1, "oid", |call| lenient(call, function_by_name)),
+    stable("to_regproc", 1..=1, "regproc", |call| lenient(call, function_by_name)),
+    stable("to_regprocedure", 1..=1, "regprocedure", |call| lenient(call, function_by_signature)),
+    stable("to_regoper", 1..=1, "regoper", |call| lenient(call, operator_by_name)),
+    stable("to_regoperator", 1..=1, "regoperator", |call| lenient(call, operator_by_signature)),
     stable("to_regnamespace", 1..=1, "regnamespace", |call| lenient(call, schema_by_name)),
     stable("to_regrole", 1..=1, "regrole", |call| lenient(call, role_by_name)),
     stable("regclass_out", 1..=1, "text", |call| {
@@ -53,8 +54,10 @@ pub const FUNCTIONS: &[Definition] = &[
         })
     }),
     stable("regtype_out", 1..=1, "text", |call| out(call, |_, oid| Ok(signatures::type_name(oid)))),
-    stable("regproc_out", 1..=1, "text", |call| out(call, |_, oid| Ok(signatures::function_name(oid)))),
-    stable("regprocedure_out", 1..=1, "text", |call| out(call, |_, oid| Ok(signatures::function_name(oid)))),
+    stable("regproc_out", 1..=1, "text", |call| out(call, |_, oid| Ok(procedures::FUNCTIONS.name(oid)))),
+    stable("regprocedure_out", 1..=1, "text", |call| out(call, |_, oid| Ok(procedures::FUNCTIONS.signature(oid)))),
+    stable("regoper_out", 1..=1, "text", |call| out(call, |_, oid| Ok(procedures::OPERATORS.name(oid)))),
+    stable("regoperator_out", 1..=1, "text", |call| out(call, |_, oid| Ok(procedures::OPERATORS.signature(oid)))),
     stable("regnamespace_out", 1..=1, "text", |call| {
         out(call, |call, oid| describe::query_text(call, "SELECT name FROM temp.catalog_schemas WHERE oid = ?1", [oid]))
     }),
@@ -92,7 +95,7 @@ fn visible(call: &Call<'_>) -> Value {
 fn undefined(kind: &str, name: &str) -> Error {
     let sqlstate = match kind {
         "schema" => "3F000",
-        "function" => "42883",
+        "function" | "operator" => "42883",
         _ => "42704",
     };
     Error::Semantics { sqlstate, message: format!("{kind} \"{name}\" does not exist") }
@@ -130,13 +133,12 @@ fn oid_in(call: &Call<'_>) -> Option<i64> {
     call.integer(0).or_else(|| (call.text(0)? == "-").then_some(0))
 }
 
-/// Oids are unsigned; ours all fit int4.
+/// An oid has no sign, but is held in an integer that has. Negative numbers stand for themselves, as in PostgreSQL.
 fn oid_value(oid: Option<i64>) -> Value {
-    let oid = oid
-        .map(i32::try_from)
-        .transpose()
-        .map_err(|_| invalid("22003", "value is out of range for type oid".into()))?;
-    Ok(ScalarValue::Int32(oid))
+    let Some(oid) = oid else { return Ok(ScalarValue::Int32(None)) };
+    let held = u32::try_from(oid).map(u32::cast_signed).or_else(|_| i32::try_from(oid));
+    let held = held.map_err(|_| invalid("22003", format!("value \"{oid}\" is out of range for type oid")))?;
+    Ok(ScalarValue::Int32(Some(held)))
 }
 
 /// A name from an oid: `-` for 0, the number when nothing has it. Text stays as it is.
@@ -198,9 +200,44 @@ fn type_by_name(_: &Call<'_>, name: &str) -> Result<Option<i64>> {
 }
 
 fn function_by_name(_: &Call<'_>, name: &str) -> Result<Option<i64>> {
-    let name = name.split('(').next().unwrap_or(name);
     let parts = split(name)?;
-    Ok(parts.last().and_then(|name| signatures::function_oid(name)))
+    match parts.last().map_or(&[][..], |name| procedures::FUNCTIONS.named(name)) {
+        [] => Ok(None),
+        [oid] => Ok(Some(*oid)),
+        _ => Err(Error::Semantics {
+            sqlstate: "42725",
+            message: format!("more than one function named \"{}\"", parts.join(".")),
+        }),
+    }
+}
+
+fn function_by_signature(_: &Call<'_>, text: &str) -> Result<Option<i64>> {
+    let (name, arguments) = arguments_of(text)?;
+    let parts = split(name)?;
+    Ok(parts.last().and_then(|name| procedures::FUNCTIONS.with_arguments(name, &arguments)))
+}
+
+fn operator_by_name(_: &Call<'_>, name: &str) -> Result<Option<i64>> {
+    match procedures::OPERATORS.named(name.rsplit('.').next().unwrap_or(name)) {
+        [] => Ok(None),
+        [oid] => Ok(Some(*oid)),
+        _ => Err(Error::Semantics { sqlstate: "42725", message: format!("more than one operator named {name}") }),
+    }
+}
+
+fn operator_by_signature(_: &Call<'_>, text: &str) -> Result<Option<i64>> {
+    let (name, arguments) = arguments_of(text)?;
+    Ok(procedures::OPERATORS.with_arguments(name.rsplit('.').next().unwrap_or(name), &arguments))
+}
+
+/// `name(type, type)` as the name and the oids of the types; 0 is none, and an unknown type.
+fn arguments_of(text: &str) -> Result<(&str, Vec<i64>)> {
+    let (name, rest) = text.split_once('(').ok_or_else(|| invalid("22P02", "expected a left parenthesis".into()))?;
+    let inner =
+        rest.trim_end().strip_suffix(')').ok_or_else(|| invalid("22P02", "expected a right parenthesis".into()))?;
+    let types = inner.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let oids = types.map(|name| signatures::type_oid(name.strip_prefix("pg_catalog.").unwrap_or(name)).unwrap_or(0));
+    Ok((name.trim(), oids.collect()))
 }
 
 fn schema_by_name(call: &Call<'_>, name: &str) -> Result<Option<i64>> {

@@ -12,6 +12,52 @@ use crate::clock::now_micros;
 use crate::error::Error;
 use crate::store::users;
 
+/// The names of PostgreSQL's encodings, in the order of their numbers.
+const ENCODINGS: [&str; 42] = [
+    "SQL_ASCII",
+    "EUC_JP",
+    "EUC_CN",
+    "EUC_KR",
+    "EUC_TW",
+    "EUC_JIS_2004",
+    "UTF8",
+    "MULE_INTERNAL",
+    "LATIN1",
+    "LATIN2",
+    "LATIN3",
+    "LATIN4",
+    "LATIN5",
+    "LATIN6",
+    "LATIN7",
+    "LATIN8",
+    "LATIN9",
+    "LATIN10",
+    "WIN1256",
+    "WIN1258",
+    "WIN866",
+    "WIN874",
+    "KOI8R",
+    "WIN1251",
+    "WIN1252",
+    "ISO_8859_5",
+    "ISO_8859_6",
+    "ISO_8859_7",
+    "ISO_8859_8",
+    "WIN1250",
+    "WIN1253",
+    "WIN1254",
+    "WIN1255",
+    "WIN1257",
+    "KOI8U",
+    "SJIS",
+    "BIG5",
+    "GBK",
+    "UHC",
+    "GB18030",
+    "JOHAB",
+    "SHIFT_JIS_2004",
+];
+
 pub const FUNCTIONS: &[Definition] = &[
     stable("version", 0..=0, "text", |_| {
         Ok(text(Some(format!(
@@ -33,7 +79,8 @@ pub const FUNCTIONS: &[Definition] = &[
     stable("current_setting", 1..=2, "text", current_setting),
     volatile("set_config", 3..=3, "text", |call| {
         let name = call.text(0).unwrap_or_default();
-        Ok(text(Some(call.scope.host.set(&name, &call.text(1).unwrap_or_default())?)))
+        let local = call.boolean(2).unwrap_or(false);
+        Ok(text(Some(call.scope.host.set(&name, &call.text(1).unwrap_or_default(), local)?)))
     }),
     stable("pg_postmaster_start_time", 0..=0, "timestamptz", started),
     stable("pg_conf_load_time", 0..=0, "timestamptz", started),
@@ -45,10 +92,9 @@ pub const FUNCTIONS: &[Definition] = &[
     stable("pg_client_encoding", 0..=0, "name", |_| Ok(text(Some("UTF8")))),
     stable("getdatabaseencoding", 0..=0, "name", |_| Ok(text(Some("UTF8")))),
     stable("pg_encoding_to_char", 1..=1, "name", |call| {
-        Ok(text(call.integer(0).map(|encoding| match encoding {
-            0 => "SQL_ASCII",
-            6 => "UTF8",
-            _ => "",
+        Ok(text(call.integer(0).map(|encoding| {
+            let name = usize::try_from(encoding).ok().and_then(|encoding| ENCODINGS.get(encoding));
+            name.copied().unwrap_or_default()
         })))
     }),
     stable("pg_char_to_encoding", 1..=1, "int4", |call| {
@@ -74,13 +120,6 @@ pub const FUNCTIONS: &[Definition] = &[
     stable("transaction_timestamp", 0..=0, "timestamptz", now),
     stable("statement_timestamp", 0..=0, "timestamptz", now),
     stable("current_timestamp", 0..=1, "timestamptz", now),
-    stable("localtimestamp", 0..=1, "timestamp", |call| {
-        Ok(ScalarValue::TimestampMicrosecond(Some(call.scope.statement_at()), None))
-    }),
-    stable("current_date", 0..=0, "date", |call| {
-        let days = call.scope.statement_at().div_euclid(24 * 60 * 60 * 1_000_000);
-        Ok(ScalarValue::Date32(i32::try_from(days).ok()))
-    }),
     volatile("clock_timestamp", 0..=0, "timestamptz", |_| {
         Ok(ScalarValue::TimestampMicrosecond(Some(now_micros()), Some(UTC.into())))
     }),

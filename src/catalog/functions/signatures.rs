@@ -7,7 +7,8 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::datatypes::{Int32Type, Int64Type};
 use datafusion::common::ScalarValue;
 
-use super::super::{statics, types};
+use super::super::statics;
+use super::super::types;
 use super::{Call, Definition, Value, stable, text};
 
 pub const FUNCTIONS: &[Definition] = &[
@@ -18,25 +19,15 @@ pub const FUNCTIONS: &[Definition] = &[
             None => "???".into(),
         })))
     }),
-    stable("pg_get_function_result", 1..=1, "text", |call| {
-        Ok(text(function(call).map(|function| {
-            if let Some(columns) = function.described(&["t"]) {
-                return format!("TABLE({columns})");
-            }
-            let name = type_name(function.result).unwrap_or_else(|| "???".into());
-            if function.set { format!("SETOF {name}") } else { name }
-        })))
-    }),
+    stable("pg_get_function_result", 1..=1, "text", |call| Ok(text(function(call).map(Function::result)))),
     stable("pg_get_function_arguments", 1..=1, "text", arguments),
     stable("pg_get_function_identity_arguments", 1..=1, "text", arguments),
-    stable("pg_get_functiondef", 1..=1, "text", |_| Ok(text(None::<String>))),
     stable("pg_get_function_sqlbody", 1..=1, "text", |_| Ok(text(None::<String>))),
     stable("pg_get_function_arg_default", 2..=2, "text", |_| Ok(text(None::<String>))),
     stable("pg_typeof_name", 1..=1, "text", |call| Ok(text(call.args.first().map(type_of)))),
 ];
 
 struct Function {
-    name: String,
     result: i64,
     set: bool,
     arguments: Vec<i64>,
@@ -46,6 +37,15 @@ struct Function {
 }
 
 impl Function {
+    /// What it gives.
+    fn result(&self) -> String {
+        if let Some(columns) = self.described(&["t"]) {
+            return format!("TABLE({columns})");
+        }
+        let name = type_name(self.result).unwrap_or_else(|| "???".into());
+        if self.set { format!("SETOF {name}") } else { name }
+    }
+
     /// Its arguments of some modes, with names where they have one. `None`: there are none.
     fn described(&self, modes: &[&str]) -> Option<String> {
         let all: Vec<_> = self
@@ -86,8 +86,8 @@ static TYPES: LazyLock<HashMap<i64, (String, i64)>> = LazyLock::new(|| {
 static PROCEDURES: LazyLock<HashMap<i64, Function>> = LazyLock::new(|| {
     let Some(batch) = statics::batch("pg_proc") else { return HashMap::new() };
     let column = |name: &str| batch.column_by_name(name);
-    let (Some(oids), Some(names), Some(results), Some(sets), Some(arguments)) =
-        (column("oid"), column("proname"), column("prorettype"), column("proretset"), column("proargtypes"))
+    let (Some(oids), Some(results), Some(sets), Some(arguments)) =
+        (column("oid"), column("prorettype"), column("proretset"), column("proargtypes"))
     else {
         return HashMap::new();
     };
@@ -96,7 +96,6 @@ static PROCEDURES: LazyLock<HashMap<i64, Function>> = LazyLock::new(|| {
         .filter_map(|row| {
             let all = column("proallargtypes").map(|column| integers(column, row)).unwrap_or_default();
             let function = Function {
-                name: string(names, row)?,
                 result: integer(results, row)?,
                 set: sets.as_boolean().value(row),
                 arguments: if all.is_empty() { integers(arguments, row) } else { all },
@@ -108,7 +107,7 @@ static PROCEDURES: LazyLock<HashMap<i64, Function>> = LazyLock::new(|| {
         .collect()
 });
 
-fn integer(column: &ArrayRef, row: usize) -> Option<i64> {
+pub(super) fn integer(column: &ArrayRef, row: usize) -> Option<i64> {
     if column.is_null(row) {
         return None;
     }
@@ -118,11 +117,11 @@ fn integer(column: &ArrayRef, row: usize) -> Option<i64> {
         .or_else(|| column.as_primitive_opt::<Int64Type>().map(|column| column.value(row)))
 }
 
-fn string(column: &ArrayRef, row: usize) -> Option<String> {
+pub(super) fn string(column: &ArrayRef, row: usize) -> Option<String> {
     column.as_string_opt::<i32>().filter(|column| !column.is_null(row)).map(|column| column.value(row).to_owned())
 }
 
-fn integers(column: &ArrayRef, row: usize) -> Vec<i64> {
+pub(super) fn integers(column: &ArrayRef, row: usize) -> Vec<i64> {
     let Some(list) = column.as_list_opt::<i32>().filter(|list| !list.is_null(row)) else { return Vec::new() };
     let values = list.value(row);
     (0..values.len()).filter_map(|index| integer(&values, index)).collect()
@@ -148,6 +147,7 @@ pub fn type_name(oid: i64) -> Option<String> {
                 "bit" => "bit",
                 "varbit" => "bit varying",
                 "timetz" => "time with time zone",
+                "any" => "\"any\"",
                 other => other,
             }
             .into(),
@@ -157,7 +157,12 @@ pub fn type_name(oid: i64) -> Option<String> {
 
 /// The oid of a type, by either of its names.
 pub fn type_oid(name: &str) -> Option<i64> {
-    let name = name.trim().trim_matches('"').to_lowercase();
+    let name = name.trim();
+    // A quoted name is the type's own, never a word of SQL for it: "char" isn't char.
+    if let Some(own) = name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
+        return TYPES.iter().find(|(_, (name, _))| name == own).map(|(oid, _)| *oid);
+    }
+    let name = name.to_lowercase();
     if let Some(element) = name.strip_suffix("[]") {
         let element = type_oid(element)?;
         return TYPES.iter().find(|(_, (name, of))| *of == element && name.starts_with('_')).map(|(oid, _)| *oid);
@@ -177,14 +182,10 @@ pub fn type_oid(name: &str) -> Option<i64> {
         .or_else(|| TYPES.iter().find(|(_, (name, _))| name == alias).map(|(oid, _)| *oid))
 }
 
-/// The name of a function.
-pub fn function_name(oid: i64) -> Option<String> {
-    PROCEDURES.get(&oid).map(|function| function.name.clone())
-}
-
-/// The first function of that name, if there is one.
-pub fn function_oid(name: &str) -> Option<i64> {
-    PROCEDURES.iter().filter(|(_, function)| function.name == name).map(|(oid, _)| *oid).min()
+/// What a function takes and gives, as its definition words it.
+pub fn worded(oid: i64) -> Option<(String, String)> {
+    let function = PROCEDURES.get(&oid)?;
+    Some((function.described(&["i", "o", "b", "v"]).unwrap_or_default(), function.result()))
 }
 
 fn function(call: &Call<'_>) -> Option<&'static Function> {
@@ -227,7 +228,7 @@ mod tests {
 
     #[test]
     fn functions_have_their_arguments() {
-        let function = PROCEDURES.get(&function_oid("substr").unwrap()).unwrap();
-        assert!(!function.arguments.is_empty());
+        // substr(text, integer).
+        assert_eq!(worded(883).unwrap(), ("text, integer".into(), "text".into()));
     }
 }

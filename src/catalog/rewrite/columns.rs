@@ -3,8 +3,9 @@
 use std::ops::ControlFlow;
 
 use datafusion::logical_expr::sqlparser::ast::{
-    AccessExpr, DataType, ExcludeSelectItem, Expr, Ident, ObjectName, ObjectNamePart, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, Value, VisitMut as _, VisitorMut, WildcardAdditionalOptions,
+    AccessExpr, ArrayElemTypeDef, BinaryOperator, DataType, ExcludeSelectItem, Expr, Ident, ObjectName, ObjectNamePart,
+    Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TimezoneInfo, TrimWhereField, Value,
+    VisitMut as _, VisitorMut, WildcardAdditionalOptions,
 };
 
 use super::super::functions::oid_function;
@@ -125,6 +126,13 @@ pub fn name_columns(select: &mut Select) {
         .any(|item| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..)));
     let mut taken: Vec<String> = Vec::new();
     for item in &mut select.projection {
+        // `x ISNULL`, which the parser takes for a name.
+        if let SelectItem::ExprWithAlias { expr, alias } = item
+            && alias.quote_style.is_none()
+            && alias.value.eq_ignore_ascii_case("isnull")
+        {
+            *item = SelectItem::UnnamedExpr(Expr::IsNull(Box::new(super::take(expr))));
+        }
         let (name, is_column, aliased) = match item {
             SelectItem::ExprWithAlias { alias, .. } => (fold(alias), false, true),
             SelectItem::UnnamedExpr(expr) => {
@@ -155,7 +163,7 @@ pub fn name_columns(select: &mut Select) {
 }
 
 /// PostgreSQL's name for a column that isn't given one.
-fn column_name(expr: &Expr) -> Option<String> {
+pub fn column_name(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Identifier(ident) => Some(fold(ident)),
         Expr::CompoundIdentifier(parts) => parts.last().map(fold),
@@ -164,7 +172,11 @@ fn column_name(expr: &Expr) -> Option<String> {
             _ => column_name(root),
         },
         Expr::Function(function) => function.name.0.last().and_then(|part| part.as_ident()).map(fold),
-        Expr::Cast { expr, data_type, .. } => column_name(expr).or_else(|| Some(cast_name(data_type))),
+        // By the name of what is cast, if that is more than the name of a type.
+        Expr::Cast { expr, data_type, .. } => {
+            let own = if has_own_name(expr) { column_name(expr) } else { None };
+            own.or_else(|| Some(cast_name(data_type)))
+        }
         Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => column_name(inner),
         // Named by its ELSE, if that is a column or a call.
         Expr::Case { else_result, .. } => {
@@ -176,8 +188,16 @@ fn column_name(expr: &Expr) -> Option<String> {
         Expr::Exists { .. } => Some("exists".into()),
         Expr::Array(_) => Some("array".into()),
         Expr::Extract { .. } => Some("extract".into()),
+        Expr::AtTimeZone { .. } => Some("timezone".into()),
+        Expr::Interval(_) => Some("interval".into()),
+        Expr::TypedString(typed) => Some(cast_name(&typed.data_type)),
+        Expr::Tuple(_) => Some("row".into()),
+        Expr::BinaryOp { op: BinaryOperator::Overlaps, .. } => Some("overlaps".into()),
         Expr::Substring { .. } => Some("substring".into()),
+        Expr::Trim { trim_where: Some(TrimWhereField::Leading), .. } => Some("ltrim".into()),
+        Expr::Trim { trim_where: Some(TrimWhereField::Trailing), .. } => Some("rtrim".into()),
         Expr::Trim { .. } => Some("btrim".into()),
+        Expr::Overlay { .. } => Some("overlay".into()),
         Expr::Position { .. } => Some("position".into()),
         Expr::Ceil { .. } => Some("ceil".into()),
         Expr::Floor { .. } => Some("floor".into()),
@@ -194,6 +214,16 @@ fn column_name(expr: &Expr) -> Option<String> {
     }
 }
 
+/// Whether a name is a column's or a function's, not just that of a type.
+fn has_own_name(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) | Expr::Collate { expr: inner, .. } | Expr::Cast { expr: inner, .. } => has_own_name(inner),
+        Expr::Case { else_result, .. } => else_result.as_deref().is_some_and(has_own_name),
+        Expr::TypedString(_) | Expr::Interval(_) | Expr::Value(_) => false,
+        other => column_name(other).is_some(),
+    }
+}
+
 /// PostgreSQL's short name of a type.
 fn cast_name(data_type: &DataType) -> String {
     match data_type {
@@ -204,6 +234,18 @@ fn cast_name(data_type: &DataType) -> String {
         DataType::Real | DataType::Float4 => "float4".into(),
         DataType::DoublePrecision | DataType::Float8 => "float8".into(),
         DataType::Varchar(_) | DataType::CharacterVarying(_) => "varchar".into(),
+        DataType::Char(_) | DataType::Character(_) => "bpchar".into(),
+        DataType::Numeric(_) | DataType::Decimal(_) | DataType::Dec(_) => "numeric".into(),
+        DataType::Timestamp(_, TimezoneInfo::Tz | TimezoneInfo::WithTimeZone) => "timestamptz".into(),
+        DataType::Timestamp(..) => "timestamp".into(),
+        DataType::Time(_, TimezoneInfo::Tz | TimezoneInfo::WithTimeZone) => "timetz".into(),
+        DataType::Time(..) => "time".into(),
+        DataType::Interval { .. } => "interval".into(),
+        DataType::Float(_) => "float8".into(),
+        // An array is named like its items.
+        DataType::Array(ArrayElemTypeDef::SquareBracket(item, _) | ArrayElemTypeDef::AngleBracket(item)) => {
+            cast_name(item)
+        }
         other => type_name(other).unwrap_or_else(|| other.to_string().to_lowercase()),
     }
 }

@@ -3,67 +3,16 @@
 use std::ops::ControlFlow;
 
 use datafusion::logical_expr::sqlparser::ast::{
-    self, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, SetExpr, TableAlias, TableFactor,
-    TableFunctionArgs, Value, VisitMut as _, VisitorMut,
+    self, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, Select, SelectItem,
+    SetExpr, TableAlias, TableFactor, TableFunctionArgs, TableWithJoins, Value, VisitMut as _, VisitorMut,
 };
 
-use super::{CHECK_RESCALE, call, is_named, parse_query, unqualify};
+use super::{CHECK_RESCALE, is_named, parse_query, unqualify};
 
 pub fn is_check_rescale(name: &ObjectName) -> bool {
     let mut name = name.clone();
     unqualify(&mut name);
     is_named(&name, "check_rescale")
-}
-
-pub fn is_set_of_arrays(name: &ObjectName) -> bool {
-    let mut name = name.clone();
-    unqualify(&mut name);
-    is_named(&name, "unnest") || is_named(&name, "generate_series")
-}
-
-/// `unnest(x) AS y` and `generate_series(a, b) AS y`: their arguments may be columns of an outer query, which DataFusion
-/// allows for UNNEST alone. The column has the alias's name.
-pub fn unnest(factor: &mut TableFactor) {
-    let TableFactor::Table { name, alias, args: Some(args), .. } = factor else { return };
-    unqualify(name);
-    let written = &args.args;
-    // A series of constants may be longer than an array can be: DataFusion's function gives it a batch at a time.
-    let constant = is_named(name, "generate_series") && !written.is_empty() && written.iter().all(is_number);
-    let args = expressions(args);
-    let function = if is_named(name, "unnest") { "unnest" } else { "generate_series" };
-    let array_exprs = if function == "unnest" { args } else { vec![call(function, args)] };
-    let mut alias = alias.take().unwrap_or_else(|| TableAlias {
-        explicit: true,
-        name: Ident::new(function),
-        columns: Vec::new(),
-        at: None,
-    });
-    if alias.columns.is_empty() {
-        alias.columns.push(ast::TableAliasColumnDef { name: alias.name.clone(), data_type: None });
-    }
-    if constant {
-        if let TableFactor::Table { alias: old, .. } = factor {
-            *old = Some(alias);
-        }
-        return;
-    }
-    *factor = TableFactor::UNNEST {
-        alias: Some(alias),
-        array_exprs,
-        with_offset: false,
-        with_offset_alias: None,
-        with_ordinality: false,
-    };
-}
-
-/// A number as it is written, with or without a minus.
-fn is_number(argument: &FunctionArg) -> bool {
-    let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument else { return false };
-    let number = match expr {
-        Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => expr,
-        other => other,
-    };
-    matches!(number, Expr::Value(value) if matches!(value.value, Value::Number(..)))
 }
 
 pub fn is_options_to_table(name: &ObjectName) -> bool {
@@ -126,6 +75,36 @@ pub fn check_rescale(factor: &mut TableFactor) {
         at: None,
     });
     *factor = TableFactor::Derived { lateral: false, subquery: query, alias: Some(alias), sample: None };
+}
+
+/// `SELECT check_rescale(a, b)`: its rows as records.
+pub fn check_rescale_records(select: &mut Select) {
+    let [SelectItem::ExprWithAlias { expr: Expr::Function(function), .. }] = select.projection.as_slice() else {
+        return;
+    };
+    let FunctionArguments::List(list) = &function.args else { return };
+    if !select.from.is_empty() || !is_check_rescale(&function.name) {
+        return;
+    }
+    let mut factor = TableFactor::Table {
+        name: function.name.clone(),
+        alias: None,
+        args: Some(TableFunctionArgs { args: list.args.clone(), settings: None }),
+        with_hints: Vec::new(),
+        version: None,
+        with_ordinality: false,
+        partitions: Vec::new(),
+        json_path: None,
+        sample: None,
+        index_hints: Vec::new(),
+    };
+    check_rescale(&mut factor);
+    let columns = &super::super::rescale::CHECK_RESCALE.columns;
+    let columns = columns.iter().map(|column| Expr::Identifier(Ident::new(column.name.as_str()))).collect();
+    if let [SelectItem::ExprWithAlias { expr, .. }] = select.projection.as_mut_slice() {
+        *expr = super::call("struct", columns);
+    }
+    select.from = vec![TableWithJoins { relation: factor, joins: Vec::new() }];
 }
 
 fn as_text(expr: Expr) -> Expr {

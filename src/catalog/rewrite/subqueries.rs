@@ -7,6 +7,7 @@ use datafusion::logical_expr::sqlparser::ast::{
     SelectItem, SetExpr, TableAlias, TableFactor, TableWithJoins, Value,
 };
 
+use super::super::functions::SINGLE_VALUE;
 use super::{call, is_named, parse_query};
 
 /// `array(SELECT x ...)`: an aggregate, and an empty array where there is no row.
@@ -48,7 +49,32 @@ pub fn array_of(query: &mut Query) -> Expr {
     call("array_or_empty", vec![Expr::Subquery(Box::new(query))])
 }
 
-fn empty_select() -> Select {
+/// A query that is nothing but this.
+pub fn query_of(body: SetExpr) -> Query {
+    Query {
+        with: None,
+        body: Box::new(body),
+        order_by: None,
+        limit_clause: None,
+        fetch: None,
+        locks: Vec::new(),
+        for_clause: None,
+        settings: None,
+        format_clause: None,
+        pipe_operators: Vec::new(),
+    }
+}
+
+/// `FETCH FIRST n ROWS ONLY` as a limit.
+pub fn fetched(fetch: &mut Option<ast::Fetch>) -> Option<ast::LimitClause> {
+    let plain = fetch.take_if(|fetch| !fetch.with_ties && !fetch.percent)?;
+    let one = Expr::Value(Value::Number("1".into(), false).into());
+    let limit = Some(plain.quantity.unwrap_or(one));
+    Some(ast::LimitClause::LimitOffset { limit, offset: None, limit_by: Vec::new() })
+}
+
+/// A SELECT of nothing.
+pub fn empty_select() -> Select {
     // The parser makes the one that has all fields of this version of it.
     match parse_query("SELECT 1").map(|query| *query.body) {
         Some(SetExpr::Select(select)) => *select,
@@ -58,18 +84,19 @@ fn empty_select() -> Select {
 
 /// A subquery used as a value gives one row. DataFusion wants to be told with an aggregate.
 ///
-/// PostgreSQL: an error when it gives more than one row. Here: the first one is taken.
+/// Without a LIMIT more than one row are an error, as in PostgreSQL; where the subquery depends on the outer row, the
+/// first one is taken.
 pub fn one_row(query: &mut Query) {
     let Some(item) = plain_select(query) else { return };
     if contains_aggregate(item) {
         return;
     }
     let order = order_by(query);
-    // LIMIT 1 and no LIMIT come to the same; any other number is a mistake that DataFusion may report.
-    query.limit_clause = None;
+    // Any other limit than 1 is a mistake that DataFusion may report.
+    let limited = query.limit_clause.take().is_some();
     if let Some(item) = plain_select(query) {
         let x = std::mem::replace(item, Expr::Value(Value::Null.into()));
-        *item = aggregate("first_value", x, order);
+        *item = if limited { aggregate("first_value", x, order) } else { aggregate(SINGLE_VALUE, x, Vec::new()) };
     }
 }
 

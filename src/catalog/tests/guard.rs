@@ -8,7 +8,7 @@ use super::{TestSession, error, rows, session};
 
 fn with_memory(memory: &str) -> TestSession {
     let session = session();
-    session.scope_for_tests().host.set("statement_memory", memory).unwrap();
+    session.scope_for_tests().host.set("statement_memory", memory, false).unwrap();
     session.begin_statement(&CancellationToken::new());
     session
 }
@@ -17,7 +17,7 @@ fn with_memory(memory: &str) -> TestSession {
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_runs_ends_when_it_is_to() {
     let session = session();
-    session.scope_for_tests().host.set("statement_memory", "64GB").unwrap();
+    session.scope_for_tests().host.set("statement_memory", "64GB", false).unwrap();
     for sql in [
         "SELECT count(*) FROM generate_series(1, 1000000000000) a(x)",
         "SELECT count(*) FROM generate_series(1, 200000) a(x), generate_series(1, 200000) b(y), generate_series(1, 200000) c(z)",
@@ -110,7 +110,7 @@ async fn numbers_fail_as_in_postgresql() {
         ("SELECT 1 % 0", "22012"),
         ("SELECT x / (x - x) FROM generate_series(1, 3) a(x)", "22012"),
         ("SELECT x::float8 / (x - x) FROM generate_series(1, 3) a(x)", "22012"),
-        ("SELECT 1e308 * 10", "22003 value out of range: overflow"),
+        ("SELECT 1e308::float8 * 10", "22003 value out of range: overflow"),
     ] {
         let told = crate::wire::errors::from_datafusion(super::batches(&session, sql).await.expect_err(sql));
         let told = format!("{} {told}", told.sqlstate());

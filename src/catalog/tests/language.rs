@@ -18,11 +18,11 @@ fn columns(sql: &str) -> Vec<String> {
 #[test]
 fn columns_have_postgresqls_names() {
     for (sql, names) in [
-        ("SELECT 1, 'a', NULL, 2", vec!["?column? int8", "?column? text", "?column? unknown", "?column? int8"]),
+        ("SELECT 1, 'a', NULL, 2", vec!["?column? int4", "?column? text", "?column? unknown", "?column? int4"]),
         ("SELECT count(*), max(id), id::text FROM mv GROUP BY id", vec!["count int8", "max int8", "id text"]),
         (
             "SELECT id + 1, CASE WHEN true THEN 1 END, CASE WHEN true THEN 1 ELSE id END FROM mv",
-            vec!["?column? int8", "case int8", "id int8"],
+            vec!["?column? int8", "case int4", "id int8"],
         ),
         ("SELECT id, * FROM mv", vec!["id int8", "id int8", "note text"]),
         ("SELECT m.id, m.* FROM mv m", vec!["id int8", "id int8", "note text"]),
@@ -31,7 +31,7 @@ fn columns_have_postgresqls_names() {
             "SELECT '1'::int, true, version(), current_user",
             vec!["int4 int4", "bool bool", "version text", "current_user name"],
         ),
-        ("SELECT ARRAY[1], EXISTS (SELECT 1)", vec!["array _int8", "exists bool"]),
+        ("SELECT ARRAY[1], EXISTS (SELECT 1)", vec!["array _int4", "exists bool"]),
         (
             "SELECT oid, relname, relkind, relacl, reltuples FROM pg_class",
             vec!["oid oid", "relname name", "relkind char", "relacl _text", "reltuples float4"],
@@ -42,7 +42,7 @@ fn columns_have_postgresqls_names() {
         ),
         (
             "SELECT raw::text, x || '' AS y, x FROM (SELECT raw, raw::varchar AS x FROM split_backfill_progress) AS s",
-            vec!["raw text", "y text", "x text"],
+            vec!["raw text", "y text", "x varchar"],
         ),
         ("SELECT now(), current_schemas(true)", vec!["now timestamptz", "current_schemas _name"]),
     ] {
@@ -173,7 +173,7 @@ async fn operators_and_functions() {
             "SELECT now() = transaction_timestamp(), clock_timestamp() >= now(), current_date = now()::date",
             "true|true|true",
         ),
-        ("SELECT txid_current(), pg_typeof_name(1), split_part('a.b', '.', 2)", "5|bigint|b"),
+        ("SELECT txid_current(), pg_typeof_name(1), split_part('a.b', '.', 2)", "5|integer|b"),
         ("SELECT setting FROM pg_settings WHERE name = 'server_version'", "15.0"),
         ("SELECT pid, usename, datname FROM pg_stat_activity", "7|root|dev"),
         (

@@ -10,7 +10,7 @@ async fn every_assigned_split_has_a_row_with_its_state() {
     );
     assert_eq!(
         rows(&session(), "SELECT extract(epoch FROM eta), stalled_for > interval '1 day', blocked_by FROM split_backfill_progress WHERE split_id = '2'").await,
-        ["18.94|true|"]
+        ["18.940000|true|"]
     );
 }
 

@@ -1,6 +1,7 @@
 //! From text to statements: one file a family of statements.
 
 mod alter;
+mod copy;
 mod create;
 mod cursor;
 mod depth;
@@ -76,7 +77,7 @@ fn statement(fragment: Fragment<'_>) -> Result<Parsed> {
 }
 
 /// The first words of all statements that run.
-const FIRST_WORDS: [&str; 36] = [
+const FIRST_WORDS: [&str; 37] = [
     "SELECT",
     "WITH",
     "VALUES",
@@ -105,6 +106,7 @@ const FIRST_WORDS: [&str; 36] = [
     "FETCH",
     "MOVE",
     "CLOSE",
+    "COPY",
     "PREPARE",
     "EXECUTE",
     "DEALLOCATE",
@@ -167,6 +169,7 @@ fn session_statement(cursor: &mut Cursor<'_>, word: &'static str) -> Result<Sess
         "FETCH" => session::fetch(cursor, false),
         "MOVE" => session::fetch(cursor, true),
         "CLOSE" => session::close(cursor),
+        "COPY" => copy::copy(cursor),
         "EXECUTE" => session::execute(cursor),
         "DEALLOCATE" => session::deallocate(cursor),
         "LISTEN" => session::named(cursor, Session::Listen, "LISTEN channel"),

@@ -2,7 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{DescribeAlias, Query, Select, Statement as Sql, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{
+    AnalyzeFormat, AnalyzeFormatKind, DescribeAlias, Expr, Ident, Query, Select, Statement as Sql, UtilityOption,
+    Value, Visit, Visitor,
+};
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
@@ -69,6 +72,8 @@ struct Options {
     json: bool,
     analyze: bool,
     verbose: bool,
+    /// COSTS, TIMING and SUMMARY, where they are given.
+    others: Vec<UtilityOption>,
 }
 
 /// After the word EXPLAIN.
@@ -98,12 +103,6 @@ pub(super) fn explain(cursor: &mut Cursor<'_>) -> Result<Statement> {
         unsupported::check_statement(cursor, "EXPLAIN ")?;
         return Err(cursor.expected(&["ALTER", "SELECT"]));
     }
-    if options.json {
-        return Err(unsupported::error(
-            "EXPLAIN (FORMAT JSON) of a query",
-            "EXPLAIN SELECT ... gives the plan as text.",
-        ));
-    }
     cursor.form = None;
     let query = query(cursor)?;
     cursor.expect_end()?;
@@ -114,8 +113,8 @@ pub(super) fn explain(cursor: &mut Cursor<'_>) -> Result<Statement> {
         query_plan: false,
         estimate: false,
         statement: Box::new(Sql::Query(query)),
-        format: None,
-        options: None,
+        format: options.json.then_some(AnalyzeFormatKind::Keyword(AnalyzeFormat::JSON)),
+        options: Some(options.others),
     })))
 }
 
@@ -153,10 +152,14 @@ fn explain_option(cursor: &mut Cursor<'_>, options: &mut Options) -> Result<()> 
         }
         "ANALYZE" => options.analyze = on(cursor)?,
         "VERBOSE" => options.verbose = on(cursor)?,
+        name @ ("COSTS" | "TIMING" | "SUMMARY" | "BUFFERS" | "SETTINGS" | "WAL") => {
+            let value = Value::Boolean(on(cursor)?);
+            options.others.push(UtilityOption { name: Ident::new(name), arg: Some(Expr::Value(value.into())) });
+        }
         other => {
             return Err(unsupported::error(
                 &format!("EXPLAIN ({other})"),
-                "FORMAT, ANALYZE and VERBOSE are all the options that there are.",
+                "FORMAT, ANALYZE, VERBOSE, COSTS, TIMING, SUMMARY, BUFFERS, SETTINGS and WAL are all the options.",
             ));
         }
     }

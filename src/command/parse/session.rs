@@ -127,12 +127,13 @@ pub(super) fn discard(cursor: &mut Cursor<'_>) -> Result<Session> {
 
 /// After the word DECLARE.
 pub(super) fn declare(cursor: &mut Cursor<'_>) -> Result<Session> {
-    cursor.form = Some("DECLARE name [INSENSITIVE] [[NO] SCROLL] CURSOR [{WITH | WITHOUT} HOLD] FOR SELECT ...");
+    cursor.form =
+        Some("DECLARE name [BINARY] [INSENSITIVE] [[NO] SCROLL] CURSOR [{WITH | WITHOUT} HOLD] FOR SELECT ...");
     let name = cursor.name()?;
-    let mut scroll = None;
+    let (mut scroll, mut binary) = (None, false);
     loop {
-        if cursor.at(&["BINARY"]) {
-            return Err(unsupported::error("a binary cursor", "Ask for binary results in the extended protocol."));
+        if cursor.accept(&["BINARY"]) {
+            binary = true;
         } else if cursor.accept(&["NO", "SCROLL"]) {
             scroll = Some(false);
         } else if cursor.accept(&["SCROLL"]) {
@@ -150,7 +151,7 @@ pub(super) fn declare(cursor: &mut Cursor<'_>) -> Result<Session> {
     let from = cursor.index();
     let query = Box::new(Sql::Query(query::query(cursor)?));
     let query_text = cursor.fragment.between(from, cursor.index()).to_owned();
-    Ok(Session::DeclareCursor { name, scroll, hold, query, query_text })
+    Ok(Session::DeclareCursor { name, scroll, hold, binary, query, query_text })
 }
 
 /// After the word FETCH or MOVE.

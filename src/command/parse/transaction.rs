@@ -20,7 +20,7 @@ pub(super) fn begin(cursor: &mut Cursor<'_>) -> Result<Session> {
 pub(super) fn start(cursor: &mut Cursor<'_>) -> Result<Session> {
     cursor.form = Some("START TRANSACTION [READ {ONLY | WRITE}] [ISOLATION LEVEL ...]");
     cursor.expect(&["TRANSACTION"])?;
-    modes(cursor).map(Session::Begin)
+    modes(cursor).map(Session::StartTransaction)
 }
 
 /// After the word COMMIT or END.

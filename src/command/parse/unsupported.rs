@@ -23,7 +23,6 @@ const STATEMENTS: &[(&[&str], &str)] = &[
     (&["MERGE"], APPEND),
     (&["REPLACE"], APPEND),
     (&["UPSERT"], APPEND),
-    (&["COPY"], "To take rows out, SELECT them (psql --csv); to put rows in, append lines to the source's files."),
     (&["LOAD"], APPEND),
     (&["IMPORT"], "CREATE SOURCE s (...) WITH (connector = 'file', path = '...') FORMAT PLAIN ENCODE JSON."),
     (&["UNLOAD"], "SELECT the rows (psql --csv)."),

@@ -1,5 +1,7 @@
 //! The binary format.
 
+use std::net::IpAddr;
+
 use bytes::{BufMut, BytesMut};
 use datafusion::arrow::array::types::{Float16Type, Float32Type, Float64Type};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
@@ -57,7 +59,28 @@ fn write_string(out: &mut BytesMut, value: &str, pg_type: &Type) {
                 out.put_u8(u8::from_str_radix(text, 16).unwrap_or(0));
             }
         }
+        Type::XID => out.put_u32(value.parse().unwrap_or(0)),
+        Type::INET => write_inet(out, value),
         _ => out.put_slice(value.as_bytes()),
+    }
+}
+
+/// An address with the bits of its network, as PostgreSQL sends it: the family, the bits, no CIDR, the length.
+fn write_inet(out: &mut BytesMut, value: &str) {
+    const FAMILY_4: u8 = 2;
+    const FAMILY_6: u8 = 3;
+    let (address, bits) = value.split_once('/').map_or((value, None), |(address, bits)| (address, bits.parse().ok()));
+    match address.parse() {
+        Ok(IpAddr::V4(address)) => {
+            out.put_slice(&[FAMILY_4, bits.unwrap_or(32), 0, 4]);
+            out.put_slice(&address.octets());
+        }
+        Ok(IpAddr::V6(address)) => {
+            out.put_slice(&[FAMILY_6, bits.unwrap_or(128), 0, 16]);
+            out.put_slice(&address.octets());
+        }
+        // Not an address, which only a defect of ours can bring here.
+        Err(_) => out.put_slice(&[FAMILY_4, 0, 0, 0]),
     }
 }
 
@@ -100,6 +123,8 @@ fn write_list(out: &mut BytesMut, items: ArrayRef, pg_type: &Type) -> Result<()>
         Kind::Array(item) => item.clone(),
         _ => Type::TEXT,
     };
+    // These two count from 0.
+    let lower_bound = if [Type::INT2_VECTOR, Type::OID_VECTOR].contains(pg_type) { 0 } else { 1 };
     let (dimensions, leaves) = flatten(vec![items]);
     let empty = leaves.iter().all(|leaf| leaf.is_empty());
     out.put_i32(if empty { 0 } else { dimensions.len() as i32 });
@@ -110,7 +135,7 @@ fn write_list(out: &mut BytesMut, items: ArrayRef, pg_type: &Type) -> Result<()>
     }
     for length in dimensions {
         out.put_i32(length as i32);
-        out.put_i32(1);
+        out.put_i32(lower_bound);
     }
     for leaf in &leaves {
         for row in 0..leaf.len() {

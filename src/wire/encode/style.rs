@@ -47,7 +47,12 @@ pub(super) enum IntervalStyle {
 impl Style {
     /// What the session's settings ask for.
     pub fn of(settings: &SettingsView) -> Self {
-        let date = settings.text("datestyle");
+        Self::by(|name| settings.text(name))
+    }
+
+    /// The same, by a function that knows each setting's value.
+    pub fn by(setting: impl Fn(&str) -> String) -> Self {
+        let date = setting("datestyle");
         Self {
             date: match date.split(',').next().unwrap_or_default() {
                 "SQL" => DateStyle::Sql,
@@ -56,16 +61,28 @@ impl Style {
                 _ => DateStyle::Iso,
             },
             day_first: date.ends_with("DMY"),
-            zone: Tz::from_str(&settings.text("timezone")).unwrap_or_else(|_| utc()),
-            interval: match settings.text("intervalstyle").as_str() {
+            zone: Tz::from_str(&setting("timezone")).unwrap_or_else(|_| utc()),
+            interval: match setting("intervalstyle").as_str() {
                 "postgres_verbose" => IntervalStyle::Verbose,
                 "sql_standard" => IntervalStyle::SqlStandard,
                 "iso_8601" => IntervalStyle::Iso8601,
                 _ => IntervalStyle::Postgres,
             },
-            bytea_escape: settings.text("bytea_output") == "escape",
-            extra_float_digits: settings.text("extra_float_digits").parse().unwrap_or(1),
+            bytea_escape: setting("bytea_output") == "escape",
+            extra_float_digits: setting("extra_float_digits").parse().unwrap_or(1),
         }
+    }
+}
+
+impl Style {
+    /// The time zone.
+    pub fn zone(&self) -> Tz {
+        self.zone
+    }
+
+    /// Whether a date of digits has the day before the month.
+    pub fn day_first(&self) -> bool {
+        self.day_first
     }
 }
 

@@ -10,6 +10,7 @@ use datafusion::arrow::array::{Array, AsArray};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::util::display::array_value_to_string;
 use pgwire::api::Type;
+use postgres_types::Kind;
 
 use super::style::{DateStyle, IntervalStyle, Style};
 use super::{Moment, bytes_of, decimal, elements, integer, moment, numeric, string, unwritable};
@@ -86,6 +87,10 @@ fn write_list(out: &mut BytesMut, items: &dyn Array, pg_type: &Type, style: &Sty
     let vector = matches!(*pg_type, Type::INT2_VECTOR | Type::OID_VECTOR);
     let (open, separator, close): (&[u8], u8, &[u8]) = if vector { (b"", b' ', b"") } else { (b"{", b',', b"}") };
     out.put_slice(open);
+    let item_type = match pg_type.kind() {
+        Kind::Array(item) => item,
+        _ => pg_type,
+    };
     let mut text = BytesMut::new();
     for row in 0..items.len() {
         if row > 0 {
@@ -97,7 +102,7 @@ fn write_list(out: &mut BytesMut, items: &dyn Array, pg_type: &Type, style: &Sty
             write(out, items, row, pg_type, style)?;
         } else {
             text.clear();
-            write(&mut text, items, row, pg_type, style)?;
+            write(&mut text, items, row, item_type, style)?;
             write_quoted(out, &text, needs_quotes_in_array(&text), b"\\\"");
         }
     }

@@ -326,3 +326,116 @@ async fn startups() {
     assert_eq!(code(&raw.message().await.unwrap().1), "08P01");
     assert!(raw.message().await.is_none());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn declared_cursors_are_portals() {
+    let server = TestServer::start().await;
+    let mut raw = Raw::connect(&server).await;
+    raw.send(&[query("BEGIN; DECLARE c CURSOR FOR SELECT id FROM numbers WHERE id < 5")]).await;
+    assert_eq!(raw.until_ready().await, "C(BEGIN) C(DECLARE CURSOR) ZT");
+    for (messages, answer) in [
+        (vec![named(b'D', b'P', "c"), execute("c", 2), bare(b'S')], "T1 D D s ZT"),
+        (vec![query("FETCH 1 FROM c")], "T1 D C(FETCH 1) ZT"),
+        (vec![parse("", "SELECT 1"), execute("c", 0), bare(b'S')], "1 D C(SELECT 1) ZT"),
+        (vec![execute("c", 3), bare(b'S')], "C(SELECT 0) ZT"),
+        (vec![named(b'C', b'P', "c"), bare(b'S')], "3 ZT"),
+        (vec![query("SAVEPOINT a"), query("DECLARE d CURSOR FOR SELECT 1")], "C(SAVEPOINT) ZT"),
+    ] {
+        raw.send(&messages).await;
+        assert_eq!(raw.until_ready().await, answer);
+    }
+    assert_eq!(raw.until_ready().await, "C(DECLARE CURSOR) ZT");
+    // A portal can't take a cursor's name, nor the other way about.
+    raw.send(&[query("SAVEPOINT b"), parse("", "SELECT 1"), bind("d", "", &[]), bare(b'S')]).await;
+    assert_eq!(raw.until_ready().await, "C(SAVEPOINT) ZT");
+    assert_eq!(raw.until_ready().await, "1 E(42P03) ZE");
+    // It was declared behind the savepoint.
+    raw.send(&[query("ROLLBACK TO a"), named(b'D', b'P', "d"), bare(b'S')]).await;
+    assert_eq!(raw.until_ready().await, "C(ROLLBACK) ZT");
+    assert_eq!(raw.until_ready().await, "E(34000) ZE");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn binary_cursors_and_unknown_formats() {
+    let server = TestServer::start().await;
+    let mut raw = Raw::connect(&server).await;
+    raw.send(&[query("BEGIN; DECLARE c BINARY CURSOR FOR SELECT id FROM numbers WHERE id = 1; FETCH c")]).await;
+    let mut row = Bytes::new();
+    loop {
+        match raw.message().await.unwrap() {
+            (b'D', body) => row = body,
+            (b'Z', _) => break,
+            _ => {}
+        }
+    }
+    assert_eq!(row.as_ref(), b"\0\x01\0\0\0\x08\0\0\0\0\0\0\0\x01");
+    let bad = body(|out| {
+        out.put_slice(b"\0\0\0\0\0\0\0\x01\0\x02");
+    });
+    raw.send(&[query("ROLLBACK"), parse("", "SELECT 1"), (b'B', bad), bare(b'S')]).await;
+    assert_eq!(raw.until_ready().await, "C(ROLLBACK) ZI");
+    assert_eq!(raw.until_ready().await, "1 E(22023) ZI");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copies() {
+    let server = TestServer::start().await;
+    let mut raw = Raw::connect(&server).await;
+    let rows = "SELECT id, name FROM numbers WHERE id IN (1, 2)";
+    for (messages, answer) in [
+        (vec![query(&format!("COPY ({rows}) TO STDOUT"))], "H d d c C(COPY 2) ZI"),
+        (vec![query(&format!("COPY ({rows}) TO STDOUT CSV HEADER"))], "H d d d c C(COPY 2) ZI"),
+        (vec![query(&format!("COPY ({rows}) TO STDOUT (FORMAT binary)"))], "H d d d c C(COPY 2) ZI"),
+        (vec![query("COPY (SELECT id FROM numbers WHERE false) TO STDOUT")], "H c C(COPY 0) ZI"),
+        // A text goes on after it, and so does a session after a refusal.
+        (vec![query("COPY (SELECT 1) TO STDOUT; SELECT 1")], "H d c C(COPY 1) T1 D C(SELECT 1) ZI"),
+        (vec![query("COPY numbers FROM STDIN")], "E(0A000) ZI"),
+        // A function's call by its oid.
+        (vec![(b'F', Bytes::from_static(&[0; 10]))], "E(0A000) ZI"),
+        (vec![(b'd', Bytes::from_static(b"1\n")), bare(b'c'), query("SELECT 1")], "T1 D C(SELECT 1) ZI"),
+        // The extended protocol knows no row limit here, and no columns.
+        (
+            vec![
+                parse("", "COPY (SELECT 1) TO STDOUT"),
+                named(b'D', b'S', ""),
+                bind("", "", &[]),
+                named(b'D', b'P', ""),
+                execute("", 1),
+                bare(b'S'),
+            ],
+            "1 t n 2 n H d c C(COPY 1) ZI",
+        ),
+    ] {
+        raw.send(&messages).await;
+        assert_eq!(raw.until_ready().await, answer);
+    }
+    raw.send(&[query("COPY (SELECT 7, 'x', NULL) TO STDOUT BINARY")]).await;
+    let mut data = Vec::new();
+    loop {
+        match raw.message().await.unwrap() {
+            (b'H', body) => assert_eq!(body.as_ref(), b"\x01\0\x03\0\x01\0\x01\0\x01"),
+            (b'd', body) => data.extend_from_slice(&body),
+            (b'Z', _) => break,
+            _ => {}
+        }
+    }
+    let expected =
+        b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0\0\x03\0\0\0\x08\0\0\0\0\0\0\0\x07\0\0\0\x01x\xff\xff\xff\xff\xff\xff";
+    assert_eq!(data, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_in_a_pipeline_spares_what_is_behind_the_next_sync() {
+    let server = TestServer::start().await;
+    let mut raw = Raw::connect(&server).await;
+    let one = |sql: &str| vec![parse("", sql), bind("", "", &[]), execute("", 0)];
+    let mut messages = one("SELECT 1");
+    messages.extend(one("SELECT nope"));
+    messages.extend(one("SELECT 2"));
+    messages.push(bare(b'S'));
+    messages.extend(one("SELECT 3"));
+    messages.push(bare(b'S'));
+    raw.send(&messages).await;
+    assert_eq!(raw.until_ready().await, "1 2 D C(SELECT 1) E(42703) ZI");
+    assert_eq!(raw.until_ready().await, "1 2 D C(SELECT 1) ZI");
+}

@@ -105,7 +105,7 @@ async fn prepare_and_execute_as_statements() {
     client.batch_execute("PREPARE p (bigint) AS SELECT name FROM numbers WHERE id = $1").await.unwrap();
     assert_eq!(one(&client, "EXECUTE p (2)").await, "two");
     assert!(error(&client, "PREPARE p AS SELECT 1").await.starts_with("42P05"));
-    assert!(error(&client, "EXECUTE p").await.starts_with("08P01"));
+    assert!(error(&client, "EXECUTE p").await.starts_with("42601"));
     assert!(error(&client, "EXECUTE p ('x')").await.starts_with("22P02 invalid input syntax for type bigint"));
     client.batch_execute("DEALLOCATE p").await.unwrap();
     assert!(error(&client, "EXECUTE p (2)").await.starts_with("26000"));

@@ -158,8 +158,8 @@ fn refused_with_a_way_out() {
         ("update s set a = 1", "UPDATE", "Append lines"),
         ("DELETE FROM s", "DELETE", "recreate"),
         ("TRUNCATE s", "TRUNCATE", "recreate"),
-        ("COPY s FROM STDIN", "COPY", "append lines"),
-        ("COPY (SELECT 1) TO STDOUT", "COPY", "--csv"),
+        ("COPY s FROM STDIN", "COPY FROM", "Append lines"),
+        ("COPY (SELECT 1) TO '/tmp/x'", "COPY TO a file or a program of the server", "\\copy"),
         ("CREATE TABLE t (a int)", "CREATE TABLE", "CREATE SOURCE and CREATE MATERIALIZED VIEW"),
         ("CREATE LOCAL TEMPORARY TABLE t (a int)", "CREATE LOCAL TEMPORARY TABLE", "CREATE SOURCE"),
         ("CREATE TEMP VIEW v AS SELECT 1", "CREATE TEMP", "CREATE SOURCE"),
@@ -193,8 +193,7 @@ fn refused_with_a_way_out() {
             "EXPLAIN (ANALYZE) or (VERBOSE) of ALTER",
             "changes nothing",
         ),
-        ("EXPLAIN (COSTS OFF) SELECT 1", "EXPLAIN (COSTS)", "FORMAT"),
-        ("EXPLAIN (FORMAT JSON) SELECT 1", "EXPLAIN (FORMAT JSON) of a query", "text"),
+        ("EXPLAIN (MEMORY) SELECT 1", "EXPLAIN (MEMORY)", "FORMAT"),
         ("SELECT 1 INTO t", "SELECT INTO", "CREATE MATERIALIZED VIEW"),
         ("SELECT * FROM (SELECT a FROM t FOR UPDATE) x", "FOR UPDATE or FOR SHARE", "snapshot"),
         (
@@ -246,7 +245,6 @@ fn refused_with_a_way_out() {
         ("CREATE SOURCE s (a int) WITH () FORMAT PLAIN ENCODE JSON (x = 1)", "an option of ENCODE JSON", "brackets"),
         ("DROP SOURCE other.s", "schema \"other\" for sources and materialized views", "public"),
         ("DROP SOURCE dev.public.s", "a reference to database \"dev\"", "public.name"),
-        ("DECLARE c BINARY CURSOR FOR SELECT 1", "a binary cursor", "extended"),
     ] {
         let error = error(sql);
         assert_eq!(error.sqlstate(), "0A000", "{sql}: {error:?}");

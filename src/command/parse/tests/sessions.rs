@@ -13,9 +13,10 @@ fn set(name: &str, values: &[&str], local: bool) -> Session {
 #[test]
 fn transactions() {
     let modes = TransactionModes::default();
-    for sql in ["BEGIN", "begin work", "BEGIN TRANSACTION", "START TRANSACTION"] {
+    for sql in ["BEGIN", "begin work", "BEGIN TRANSACTION"] {
         assert_eq!(session(sql), Session::Begin(modes));
     }
+    assert_eq!(session("START TRANSACTION"), Session::StartTransaction(modes));
     let all = TransactionModes { isolation: Some("repeatable read"), read_only: Some(true), deferrable: Some(false) };
     let text = "ISOLATION LEVEL REPEATABLE READ, READ ONLY NOT DEFERRABLE";
     assert_eq!(session(&format!("BEGIN {text}")), Session::Begin(all));
@@ -88,7 +89,7 @@ fn settings() {
 #[test]
 fn cursors() {
     match session("DECLARE C INSENSITIVE NO SCROLL CURSOR WITH HOLD FOR SELECT 1 ;") {
-        Session::DeclareCursor { name, scroll, hold, query, query_text } => {
+        Session::DeclareCursor { name, scroll, hold, query, query_text, .. } => {
             assert_eq!((name.as_str(), scroll, hold, query_text.as_str()), ("c", Some(false), true, "SELECT 1"));
             assert_eq!(query.to_string(), "SELECT 1");
         }

@@ -274,7 +274,7 @@ fn what_has_no_meaning_is_refused_in_postgresqls_words() {
         ("SELECT a + 1, b + 1 FROM s", "42701 column \"?column?\" specified more than once"),
         ("SELECT a AS _offset FROM s", "42701 column name \"_offset\" conflicts with a system column name"),
         ("SELECT nope FROM s", "42703 column \"nope\" does not exist"),
-        ("SELECT s.nope FROM s", "42703 column \"s.nope\" does not exist"),
+        ("SELECT s.nope FROM s", "42703 column s.nope does not exist"),
         ("SELECT a FROM s WHERE aa > 1", "42703 column \"aa\" does not exist"),
         ("SELECT a FROM nowhere", "42P01 source \"nowhere\" does not exist"),
         ("SELECT a FROM rw_catalog.s", "42P01 source \"rw_catalog.s\" does not exist"),

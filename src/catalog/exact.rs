@@ -1,0 +1,307 @@
+//! PostgreSQL's exact types on a plan that DataFusion has made: what `sum` and `avg` give, what a cast of json gives, and
+//! what goes out to the client.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::tree_node::{Transformed, TreeNode as _};
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::error::Result as DfResult;
+use datafusion::functions::core::named_struct;
+use datafusion::functions_aggregate::first_last::first_value_udaf;
+use datafusion::logical_expr::expr::{Case, Cast, FieldMetadata, WindowFunction};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    Expr, ExprSchemable as _, LogicalPlan, LogicalPlanBuilder, Subquery, Union, WindowFunctionDefinition,
+};
+use datafusion::prelude::lit;
+
+use super::{cast, functions, types};
+use crate::error::Error;
+
+/// Gives the plan's expressions their exact types.
+pub fn exact(plan: LogicalPlan) -> DfResult<LogicalPlan> {
+    let mut changed = false;
+    plan.transform_up_with_subqueries(|plan| {
+        let schema = merge_schema(&plan.inputs());
+        let preserver = NamePreserver::new(&plan);
+        // In a condition a cast may be left to SQLite.
+        let is_shown = !matches!(plan, LogicalPlan::Filter(_) | LogicalPlan::Join(_));
+        if let LogicalPlan::Union(union) = plan {
+            changed = true;
+            return one_type_a_column(union).map(Transformed::yes);
+        }
+        let plan = plan.map_expressions(|expr| {
+            let name = preserver.save(&expr);
+            let expr = expr.transform_up(|expr| exact_expression(expr, &schema, is_shown))?;
+            Ok(expr.update_data(|expr| name.restore(expr)))
+        })?;
+        // Also where only an input has changed: its fields are other ones now.
+        changed |= plan.transformed;
+        if changed { plan.map_data(LogicalPlan::recompute_schema) } else { Ok(plan) }
+    })
+    .map(|plan| plan.data)
+}
+
+fn exact_expression(expr: Expr, schema: &DFSchema, is_shown: bool) -> DfResult<Transformed<Expr>> {
+    match expr {
+        Expr::Cast(Cast { expr, field }) => exact_cast(*expr, field, schema, is_shown),
+        Expr::AggregateFunction(mut call) => {
+            let changed = widen(call.func.name(), &mut call.params.args, schema);
+            Ok(Transformed::new_transformed(Expr::AggregateFunction(call), changed))
+        }
+        Expr::WindowFunction(mut call) => {
+            let WindowFunction { fun, params } = call.as_mut();
+            let changed = match fun {
+                WindowFunctionDefinition::AggregateUDF(function) => widen(function.name(), &mut params.args, schema),
+                WindowFunctionDefinition::WindowUDF(_) => false,
+            };
+            Ok(Transformed::new_transformed(Expr::WindowFunction(call), changed))
+        }
+        Expr::ScalarSubquery(subquery) if !subquery.outer_ref_columns.is_empty() => lenient(subquery),
+        Expr::Case(case) => exact_case(case, schema),
+        Expr::ScalarFunction(call) if call.func.name() == "character_length" => {
+            let is_bytes = call.args.first().is_some_and(|arg| {
+                arg.get_type(schema).is_ok_and(|data_type| matches!(data_type, DataType::Binary | DataType::BinaryView))
+            });
+            Ok(match called("bytea_length", call.args.clone()) {
+                Some(length) if is_bytes => length,
+                _ => Transformed::no(Expr::ScalarFunction(call)),
+            })
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+/// A subquery that depends on the outer row becomes a join, whose groups are not just those that the outer rows have: so
+/// more than one row in a group is no error.
+fn lenient(mut subquery: Subquery) -> DfResult<Transformed<Expr>> {
+    let plan = Arc::unwrap_or_clone(subquery.subquery);
+    let plan = plan.transform_down(|plan| {
+        plan.map_expressions(|expr| {
+            expr.transform_down(|expr| match expr {
+                Expr::AggregateFunction(mut call) if call.func.name() == functions::SINGLE_VALUE => {
+                    let name = Expr::AggregateFunction(call.clone()).schema_name().to_string();
+                    call.func = first_value_udaf();
+                    Ok(Transformed::yes(Expr::AggregateFunction(call).alias(name)))
+                }
+                other => Ok(Transformed::no(other)),
+            })
+        })
+    })?;
+    subquery.subquery = Arc::new(plan.data);
+    Ok(Transformed::new_transformed(Expr::ScalarSubquery(subquery), plan.transformed))
+}
+
+/// All results of a CASE have one type. DataFusion tells the first one's.
+fn exact_case(mut case: Case, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
+    if case.expr.is_none() {
+        for (when, _) in &case.when_then_expr {
+            if let Some(other) = known_type(when, schema).filter(|data_type| *data_type != DataType::Boolean) {
+                let name = types::sql_name(&Field::new("", other, true));
+                let message = format!("argument of CASE/WHEN must be type boolean, not type {name}");
+                return Err(Error::Semantics { sqlstate: "42804", message }.into());
+            }
+        }
+    }
+    let mut results: Vec<&mut Box<Expr>> = case.when_then_expr.iter_mut().map(|(_, then)| then).collect();
+    results.extend(case.else_expr.as_mut());
+    let types: Vec<Option<DataType>> = results.iter().map(|result| known_type(result, schema)).collect();
+    let Some(common) = common(&types, "CASE")? else { return Ok(Transformed::no(Expr::Case(case))) };
+    let mut changed = false;
+    for result in results {
+        if result.get_type(schema).is_ok_and(|data_type| data_type != common) {
+            let inner = std::mem::replace(result.as_mut(), Expr::Literal(ScalarValue::Null, None));
+            **result = Expr::Cast(Cast::new(Box::new(inner), common.clone()));
+            changed = true;
+        }
+    }
+    Ok(Transformed::new_transformed(Expr::Case(case), changed))
+}
+
+/// The type of an expression. `None`: it is a literal, which has none yet.
+fn known_type(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
+    match expr {
+        Expr::Alias(alias) => known_type(&alias.expr, schema),
+        Expr::Literal(value, _) if value.data_type().is_string() => None,
+        other => other.get_type(schema).ok().filter(|data_type| !data_type.is_null()),
+    }
+}
+
+/// The one type for several. `None`: all are text, or unknown, or one can't be told.
+fn common(types: &[Option<DataType>], what: &str) -> DfResult<Option<DataType>> {
+    let known: Vec<DataType> = types.iter().flatten().cloned().collect();
+    let [first, rest @ ..] = known.as_slice() else { return Ok(None) };
+    if rest.iter().all(|other| other == first) {
+        return Ok(Some(first.clone()));
+    }
+    let name = |data_type: &DataType| types::sql_name(&Field::new("", data_type.clone(), true));
+    if let Some(other) = rest.iter().find(|other| category(other) != category(first)) {
+        let message = format!("{what} types {} and {} cannot be matched", name(first), name(other));
+        return Err(Error::Semantics { sqlstate: "42804", message }.into());
+    }
+    Ok(type_union_resolution(&known))
+}
+
+/// Types of one category may become one.
+fn category(data_type: &DataType) -> u8 {
+    match data_type {
+        number if number.is_numeric() => 0,
+        text if text.is_string() => 1,
+        DataType::Boolean => 2,
+        DataType::Interval(_) | DataType::Duration(_) => 3,
+        DataType::Time32(_) | DataType::Time64(_) => 4,
+        time if time.is_temporal() => 5,
+        list if list.is_list() => 6,
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => 7,
+        _ => 8,
+    }
+}
+
+/// The inputs of a UNION with one type a column, which literals take.
+fn one_type_a_column(union: Union) -> DfResult<LogicalPlan> {
+    let columns = union.schema.fields().len();
+    if union.inputs.iter().any(|input| input.schema().fields().len() != columns) {
+        return Ok(LogicalPlan::Union(union));
+    }
+    let untyped = |input: &LogicalPlan, column: usize| match input {
+        LogicalPlan::Projection(projection) => {
+            known_type(&projection.expr[column], projection.input.schema()).is_none()
+        }
+        _ => false,
+    };
+    let mut targets = Vec::with_capacity(columns);
+    for column in 0..columns {
+        let types: Vec<Option<DataType>> = union
+            .inputs
+            .iter()
+            .map(|input| {
+                let data_type = input.schema().field(column).data_type();
+                (!data_type.is_null() && !untyped(input, column)).then(|| data_type.clone())
+            })
+            .collect();
+        targets.push(common(&types, "UNION")?.unwrap_or(DataType::Utf8));
+    }
+    let inputs = union.inputs.into_iter().map(|input| {
+        let fields = input.schema().fields();
+        if fields.iter().zip(&targets).all(|(field, target)| field.data_type() == target) {
+            return Ok(input);
+        }
+        let expressions = input.schema().iter().zip(&targets).map(|((relation, field), target)| {
+            let column = Expr::Column(datafusion::common::Column::new(relation.cloned(), field.name()));
+            if field.data_type() == target {
+                return column;
+            }
+            Expr::Cast(Cast::new(Box::new(column), target.clone())).alias(field.name())
+        });
+        let expressions: Vec<Expr> = expressions.collect();
+        LogicalPlanBuilder::from(Arc::unwrap_or_clone(input)).project(expressions)?.build().map(Arc::new)
+    });
+    Ok(LogicalPlan::Union(Union::try_new_with_loose_types(inputs.collect::<DfResult<Vec<_>>>()?)?))
+}
+
+/// `sum` of bigint and `avg` of whole and exact numbers are exact.
+fn widen(function: &str, args: &mut [Expr], schema: &DFSchema) -> bool {
+    let [arg] = args else { return false };
+    let Ok(data_type) = arg.get_type(schema) else { return false };
+    let exact = match (function, &data_type) {
+        ("sum", DataType::Int64) => DataType::Decimal128(28, 0),
+        ("avg", whole) if whole.is_integer() => DataType::Decimal128(34, 12),
+        // An average has four digits more.
+        ("avg", DataType::Decimal128(_, scale)) if *scale < 12 => DataType::Decimal128(34, 12),
+        _ => return false,
+    };
+    let inner = std::mem::replace(arg, Expr::Literal(ScalarValue::Null, None));
+    *arg = Expr::Cast(Cast::new(Box::new(inner), exact));
+    true
+}
+
+/// A cast of a value whose exact type Arrow doesn't know. DataFusion would leave it away, or carry the exact type over.
+fn exact_cast(expr: Expr, field: FieldRef, schema: &DFSchema, is_shown: bool) -> DfResult<Transformed<Expr>> {
+    let unchanged = |expr: Expr, field: FieldRef| Transformed::no(Expr::Cast(Cast { expr: Box::new(expr), field }));
+    let Ok((_, from)) = expr.to_field(schema) else { return Ok(unchanged(expr, field)) };
+    let target = field.data_type().clone();
+    // `numeric` alone keeps all digits.
+    if target == DataType::Decimal128(38, 10) {
+        match (from.data_type(), &expr) {
+            (DataType::Decimal128(..), _) => return Ok(Transformed::yes(expr)),
+            (whole, _) if whole.is_integer() => {
+                return Ok(Transformed::yes(Expr::Cast(Cast::new(Box::new(expr), DataType::Decimal128(38, 0)))));
+            }
+            (_, Expr::Literal(ScalarValue::Utf8(Some(text)), _)) if !text.contains(['e', 'E']) => {
+                let digits = text.trim().split_once('.').map_or(0, |(_, fraction)| fraction.len());
+                let scale = i8::try_from(digits.min(30)).unwrap_or(10);
+                let exact = DataType::Decimal128(38, scale);
+                return Ok(Transformed::yes(Expr::Cast(Cast::new(Box::new(expr), exact))));
+            }
+            _ => {}
+        }
+    }
+    let Some(marked) = types::marked(&from) else { return Ok(unchanged(expr, field)) };
+    let is_json = matches!(marked.name, "json" | "jsonb");
+    if is_json && target == DataType::Utf8 {
+        return Ok(called("jsonb_out", vec![expr.clone()]).unwrap_or_else(|| unchanged(expr, field)));
+    }
+    if is_json && (target.is_numeric() || target == DataType::Boolean) {
+        let name = Expr::Literal(ScalarValue::Utf8(Some(types::sql_name(&field).into())), None);
+        return Ok(match called("jsonb_scalar", vec![expr.clone(), name]) {
+            Some(scalar) => Transformed::yes(Expr::Cast(Cast { expr: Box::new(scalar.data), field })),
+            None => unchanged(expr, field),
+        });
+    }
+    if target == DataType::Utf8 && functions::REG_TYPES.contains(&marked.name) {
+        let function = functions::text_function(marked.name);
+        return Ok(called(&function, vec![expr.clone()]).unwrap_or_else(|| unchanged(expr, field)));
+    }
+    if is_shown && !from.data_type().is_list() {
+        return Ok(Transformed::yes(cast::call(expr, from, Arc::new(Field::new("", target, true)))));
+    }
+    Ok(unchanged(expr, field))
+}
+
+fn called(name: &str, args: Vec<Expr>) -> Option<Transformed<Expr>> {
+    functions::find(name).map(|definition| Transformed::yes(definition.call(args)))
+}
+
+/// The type of oids that are shown as names.
+pub fn reg_type(field: &FieldRef) -> Option<&'static str> {
+    let marked = types::marked(field).filter(|_| field.data_type() == &DataType::Int32);
+    marked.map(|pg_type| pg_type.name).filter(|name| functions::REG_TYPES.contains(name))
+}
+
+/// The last step: oids that are shown as names, and whole numbers without a sign, which PostgreSQL doesn't have.
+pub fn shown(plan: LogicalPlan) -> DfResult<LogicalPlan> {
+    let signed = |field: &FieldRef| match field.data_type() {
+        DataType::UInt8 | DataType::UInt16 | DataType::Int8 => Some(DataType::Int16),
+        DataType::UInt32 | DataType::UInt64 => Some(DataType::Int64),
+        _ => None,
+    };
+    let needed = |field: &FieldRef| reg_type(field).is_some() || signed(field).is_some();
+    if matches!(plan, LogicalPlan::Explain(_)) || !plan.schema().fields().iter().any(needed) {
+        return Ok(plan);
+    }
+    let columns = plan.schema().columns();
+    let expressions: Vec<Expr> = columns
+        .into_iter()
+        .zip(plan.schema().fields())
+        .map(|(column, field)| {
+            let name = column.name.clone();
+            let column = Expr::Column(column);
+            if let Some(data_type) = signed(field) {
+                return Expr::Cast(Cast::new(Box::new(column), data_type)).alias(name);
+            }
+            match reg_type(field).and_then(|name| functions::find(&functions::text_function(name))) {
+                Some(function) => {
+                    // Clients are told the type, and ask for the name or for the oid.
+                    let both = vec![lit("oid"), column.clone(), lit("name"), function.call(vec![column])];
+                    let metadata = FieldMetadata::from(field.metadata().clone());
+                    named_struct().call(both).alias_with_metadata(name, Some(metadata))
+                }
+                None => column,
+            }
+        })
+        .collect();
+    LogicalPlanBuilder::from(plan).project(expressions)?.build()
+}
