@@ -8,7 +8,7 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::array::{Array as _, ArrayRef};
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode as _};
@@ -93,6 +93,7 @@ fn kind(from: &DataType, to: &DataType) -> Kind {
     match (from, to) {
         (same, other) if same == other => Kind::Arrow,
         (D::Null, _) | (_, D::Null) => Kind::Arrow,
+        (D::List(from), D::List(to)) if kind(from.data_type(), to.data_type()) == Kind::Ours => Kind::Ours,
         (D::Dictionary(..), _) | (_, D::Dictionary(..)) => Kind::Arrow,
         (from, to) if from.is_string() && to.is_string() => Kind::Arrow,
         (from, _) if from.is_string() => Kind::Ours,
@@ -103,6 +104,8 @@ fn kind(from: &DataType, to: &DataType) -> Kind {
         (D::Timestamp(..), D::Timestamp(..) | D::Date32 | D::Time64(_)) => Kind::Ours,
         (D::Date32, D::Timestamp(_, Some(_))) => Kind::Ours,
         (D::Float32 | D::Float64 | D::Decimal128(..), to) if to.is_integer() => Kind::Ours,
+        // Arrow rounds more than once.
+        (D::Decimal128(..) | D::Decimal256(..), D::Float32 | D::Float64) => Kind::Ours,
         (D::Interval(_), to) if is_time(to) && !matches!(to, D::Time64(_)) => Kind::Refused,
         (from, D::Interval(_)) if is_time(from) && !matches!(from, D::Time64(_)) => Kind::Refused,
         (D::Boolean, to) if to.is_temporal() || to.is_floating() || to.is_decimal() => Kind::Refused,
@@ -183,12 +186,25 @@ fn convert(value: &ScalarValue, from: &FieldRef, to: &DataType, scope: &Scope) -
     if let Some(Some(text)) = value.try_as_str() {
         return Ok(from_text(text, to, scope)?);
     }
+    if let (ScalarValue::List(list), DataType::List(from), DataType::List(to)) = (value, from.data_type(), to) {
+        let (values, to) = (list.value(0), to.data_type());
+        let item = |row| {
+            let value = ScalarValue::try_from_array(&values, row)?;
+            let value = if value.is_null() { value } else { convert(&value, from, to, scope)? };
+            value.cast_to(to)
+        };
+        let items = (0..values.len()).map(item).collect::<DfResult<Vec<_>>>()?;
+        return Ok(ScalarValue::List(ScalarValue::new_list_nullable(&items, to)));
+    }
     if to.is_string() {
         let text = match value {
             ScalarValue::Boolean(Some(value)) => value.to_string(),
             other => crate::wire::value_text(other, Some(from), &scope.style())?,
         };
         return ScalarValue::Utf8(Some(text)).cast_to(to);
+    }
+    if value.data_type().is_decimal() && to.is_floating() {
+        return Ok(from_text(&crate::wire::value_text(value, Some(from), &scope.style())?, to, scope)?);
     }
     if let Some(whole) = whole(value) {
         return Ok(in_range(whole, to)?);
