@@ -26,6 +26,8 @@ mod datetime;
 mod describe;
 mod format;
 mod json;
+mod json_edit;
+mod json_operators;
 mod lists;
 mod names;
 mod numbers;
@@ -41,7 +43,7 @@ mod strings;
 mod unknown;
 
 pub use datetime::{Temporal, interval_value};
-pub use json::JsonOperators;
+pub use json_operators::JsonOperators;
 pub use names::{REG_TYPES, oid_function, text_function};
 pub use operators::Operators;
 pub use sets::{SETS, SetColumns};
@@ -72,6 +74,7 @@ fn definitions() -> impl Iterator<Item = &'static Definition> {
         format::FUNCTIONS,
         signatures::FUNCTIONS,
         json::FUNCTIONS,
+        json_edit::FUNCTIONS,
         datetime::FUNCTIONS,
         lists::FUNCTIONS,
         numbers::FUNCTIONS,

@@ -42,7 +42,7 @@ fn columns_have_postgresqls_names() {
         ),
         (
             "SELECT raw::text, x || '' AS y, x FROM (SELECT raw, raw::varchar AS x FROM split_backfill_progress) AS s",
-            vec!["raw text", "y text", "x text"],
+            vec!["raw text", "y text", "x varchar"],
         ),
         ("SELECT now(), current_schemas(true)", vec!["now timestamptz", "current_schemas _name"]),
     ] {
