@@ -24,6 +24,7 @@ mod functions;
 mod guard;
 mod number_pattern;
 mod own_functions;
+mod pages;
 mod rescale;
 mod rewrite;
 pub mod scope;
@@ -42,7 +43,7 @@ mod tests;
 pub use connection::prepare_connection;
 pub use guard::Memory;
 pub use rewrite::output_name;
-pub use scope::{Activity, Host, Server, Setting};
+pub use scope::{Activity, Encryption, Host, Server, Setting};
 pub use session::{Catalog, Session};
 
 /// The only database.

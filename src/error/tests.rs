@@ -77,9 +77,7 @@ fn every_sqlstate_is_told_by_a_specification() {
     let told: String = files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap()).collect();
     for error in one_of_each() {
         let sqlstate = error.sqlstate();
-        assert!(
-            sqlstate.len() == 5 && sqlstate.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
-        );
+        assert!(sqlstate.len() == 5 && sqlstate.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit()));
         assert!(!error.to_string().is_empty());
         let specified = told.contains(&format!("ERROR:  {sqlstate}: "));
         let listed = NOT_BY_A_STATEMENT.contains(&sqlstate);
