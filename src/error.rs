@@ -293,7 +293,7 @@ pub enum Error {
         /// Which setting it is, and what to do.
         hint: String,
     },
-    /// A panic while a client was served: a defect of Tidegate.
+    /// A panic: a defect of Tidegate.
     #[error("internal error: the server met a condition that it doesn't expect")]
     Panic {
         /// The same number stands in the log, with what happened.

@@ -1,14 +1,15 @@
-//! Labelled points on a statement's way from its barrier to its acknowledgement, at which a test can end the process.
+//! Labelled points on a statement's way from its barrier to its acknowledgement, at which a test can do harm.
 //!
 //! With the feature `hooks`, `TIDEGATE_FAILPOINT=label` in a server's environment ends it there without any farewell, as
-//! kill -9 and a power cut do; `label:n` at the n-th time, from 1. Passing counts once a statement waits for its
-//! barrier, so that the barriers before it don't. Without the feature every point is empty.
+//! kill -9 and a power cut do; `label:panic` panics there, and `label:pause` never goes on from there. With `label:n` or
+//! `label:n:panic` it happens at the n-th time, from 1. Passing counts once a statement waits for its barrier, so that
+//! the barriers before it don't. Without the feature every point is empty.
 //!
-//! `tests/it/faults/points.rs` walks all of [`FailPoint::ALL`].
+//! `tests/it/faults/points.rs` and `panics.rs` walk all of [`FailPoint::ALL`].
 
 macro_rules! fail_points {
     ($($(#[$doc:meta])* $name:ident = $label:literal,)*) => {
-        /// A place where a test can end the process.
+        /// A place where a test can do harm.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum FailPoint {
             $($(#[$doc])* $name,)*
@@ -70,7 +71,7 @@ pub fn arm() {
     armed::arm();
 }
 
-/// Passes a point, or ends the process there.
+/// Passes a point, or does there what is asked for.
 #[inline]
 pub fn pass(point: FailPoint) {
     #[cfg(feature = "hooks")]
@@ -88,24 +89,51 @@ mod armed {
 
     static ARMED: AtomicBool = AtomicBool::new(false);
     static PASSED: AtomicU64 = AtomicU64::new(0);
-    /// The label, and at which time.
-    static WANTED: LazyLock<Option<(String, u64)>> = LazyLock::new(|| {
+    static WANTED: LazyLock<Option<Wanted>> = LazyLock::new(|| {
         let text = std::env::var("TIDEGATE_FAILPOINT").ok()?;
-        Some(match text.split_once(':') {
-            Some((label, nth)) => (label.to_owned(), nth.parse().unwrap_or(1)),
-            None => (text, 1),
-        })
+        let mut words = text.split(':');
+        let mut wanted = Wanted { label: words.next()?.to_owned(), nth: 1, harm: Harm::Kill };
+        for word in words {
+            match word {
+                "panic" => wanted.harm = Harm::Panic,
+                "pause" => wanted.harm = Harm::Pause,
+                number => wanted.nth = number.parse().ok()?,
+            }
+        }
+        Some(wanted)
     });
+
+    struct Wanted {
+        label: String,
+        nth: u64,
+        harm: Harm,
+    }
+
+    enum Harm {
+        Kill,
+        Panic,
+        Pause,
+    }
 
     pub fn arm() {
         ARMED.store(true, Ordering::SeqCst);
     }
 
     pub fn pass(point: FailPoint) {
-        let Some((label, nth)) = WANTED.as_ref() else { return };
-        if label == point.label() && ARMED.load(Ordering::SeqCst) && PASSED.fetch_add(1, Ordering::SeqCst) + 1 == *nth {
+        let Some(wanted) = WANTED.as_ref().filter(|wanted| wanted.label == point.label()) else { return };
+        if !ARMED.load(Ordering::SeqCst) || PASSED.fetch_add(1, Ordering::SeqCst) + 1 != wanted.nth {
+            return;
+        }
+        match wanted.harm {
             // Nothing is flushed, closed or dropped.
-            std::process::abort();
+            Harm::Kill => std::process::abort(),
+            Harm::Panic => panic!("fail-point {}", point.label()),
+            // The other tasks of this thread have to go on.
+            Harm::Pause => tokio::task::block_in_place(|| {
+                loop {
+                    std::thread::park();
+                }
+            }),
         }
     }
 }

@@ -33,6 +33,7 @@ pub mod config;
 pub mod engine;
 pub mod error;
 pub mod failpoint;
+mod incident;
 pub mod limits;
 pub mod observe;
 pub mod secret;

@@ -9,6 +9,10 @@ use serde::Deserialize;
 
 use crate::error::{Error, Result};
 
+/// Bytes of the stack of every thread that plans or runs queries: the deepest tree that the parser lets through fits,
+/// also unoptimised. Only what is used of it takes memory.
+pub const STACK: usize = 64 << 20;
+
 /// The flags of the limits. Sizes are a whole number of kB, or one with the unit kB, MB or GB.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use tidegate::cli::{backup, check, demo, exit_code, passwd, serve, watch};
 use tidegate::config::Flags;
+use tidegate::limits::STACK;
 use tracing_subscriber::EnvFilter;
 
 /// See how far the backfill of every split of a streaming source is, and refuse the rescale that would break it.
@@ -38,8 +39,8 @@ enum Command {
 /// Worker threads: queries read SQLite on them, so there are more than cores.
 const THREADS: usize = 8;
 
-/// Bytes of a worker's stack: planning a deep query recurses.
-const STACK: usize = 8 << 20;
+/// How long tasks that still run at the end may take.
+const LEFT_BEHIND: std::time::Duration = std::time::Duration::from_secs(1);
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -64,7 +65,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    runtime.block_on(async {
+    let code = runtime.block_on(async {
         match cli.command {
             Command::Demo(args) => exit_code(demo::run(args).await),
             Command::Serve(flags) => exit_code(serve::run(*flags).await),
@@ -75,5 +76,8 @@ fn main() -> ExitCode {
             Command::Restore(args) => exit_code(backup::restore(args)),
             Command::Repair(args) => exit_code(backup::repair(args)),
         }
-    })
+    });
+    // A task that never comes back must not keep the process.
+    runtime.shutdown_timeout(LEFT_BEHIND);
+    code
 }

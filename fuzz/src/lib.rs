@@ -51,6 +51,10 @@ pub mod engine {
         pub mod connector {
             pub mod json;
 
+            pub mod kafka {
+                pub mod decode;
+            }
+
             /// As in the product.
             #[derive(Debug, Clone, PartialEq, Eq)]
             pub struct BadRow {

@@ -27,13 +27,14 @@ use super::analyze::TypeLiterals;
 use super::cast::PgCasts;
 use super::functions::{self, JsonOperators, Operators, Unknown};
 use super::guard::{GuardPlan, Memory};
+use super::interrupt::{self, Check};
 use super::pages::Pages;
 use super::rescale::CheckRescale;
 use super::scope::{Host, Scope, ScopeExtension, Server};
 use super::strict::Strict;
 use super::table::SqliteTable;
 use super::view::VIEWS;
-use super::{DATABASE, SCHEMAS, exact, explain, rewrite, statics, store_error, types};
+use super::{DATABASE, SCHEMAS, exact, explain, rewrite, statics, store_error, sum, types};
 use crate::auth;
 use crate::error::{Error, Result, nearest};
 use crate::limits::parse_bytes;
@@ -78,11 +79,17 @@ impl Catalog {
         let mut planners = state.expr_planners().to_vec();
         planners.insert(0, Arc::new(JsonOperators));
         planners.insert(1, Arc::new(Operators));
+        // A user's statement ends when it is to, also while it is planned.
+        let optimizers = interrupt::before_each(&(Arc::new(Check) as _), state.optimizers().iter().cloned());
+        let last = Arc::new(GuardPlan) as _;
+        let physical = state.physical_optimizers().iter().cloned().chain([last]);
+        let physical = interrupt::before_each(&(Arc::new(Check) as _), physical);
         state = SessionStateBuilder::new_from_existing(state)
-            .with_analyzer_rules(analyzer.rules)
+            .with_analyzer_rules(interrupt::before_each(&(Arc::new(Check) as _), analyzer.rules))
+            .with_optimizer_rules(optimizers)
             .with_expr_planners(planners)
             .with_type_planner(Arc::new(PgTypes))
-            .with_physical_optimizer_rule(Arc::new(GuardPlan))
+            .with_physical_optimizer_rules(physical)
             .build();
         for function in functions::all() {
             // A function of that name may be there already: ours is PostgreSQL's.
@@ -161,7 +168,7 @@ impl Session {
             ..ParserOptions::default()
         };
         let plan = SqlToRel::new_with_options(&provider, options).sql_statement_to_plan(statement)?;
-        exact::shown(exact::exact(plan)?)
+        exact::shown(exact::exact(sum::as_numeric(plan)?)?)
     }
 
     /// Optimizes a plan. Calls of stable functions are computed here, on the present snapshot: see
@@ -206,10 +213,15 @@ impl Session {
     /// # Errors
     /// What DataFusion says.
     pub fn execute(&self, plan: Arc<dyn ExecutionPlan>) -> DfResult<SendableRecordBatchStream> {
+        let memory = self.scope.guard.memory();
+        let mut config = self.state.config().clone();
+        let options = &mut config.options_mut().execution;
+        // What is kept back for putting files together. With all of the memory a sort could never begin.
+        options.sort_spill_reservation_bytes = options.sort_spill_reservation_bytes.min(memory / 4);
         let task = TaskContext::new(
             None,
             self.state.session_id().to_owned(),
-            self.state.config().clone(),
+            config,
             HashMap::new(),
             HashMap::new(),
             HashMap::new(),

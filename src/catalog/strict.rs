@@ -67,21 +67,30 @@ impl AnalyzerRule for Strict {
 fn strict(expr: Expr, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
-            let types = (left.get_type(schema), right.get_type(schema));
-            let checked = match (op, &types) {
-                (
-                    Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Divide | Operator::Modulo,
-                    (Ok(left), Ok(right)),
-                ) => left == right && (left.is_signed_integer() || left.is_floating()),
-                (Operator::StringConcat, (Ok(left), Ok(right))) => left.is_string() && right.is_string(),
-                _ => false,
+            let known = match op {
+                Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Divide | Operator::Modulo => {
+                    operands(&left, &right, schema).filter(|(left, right)| {
+                        let data_type = left.data_type();
+                        data_type == right.data_type() && (data_type.is_signed_integer() || data_type.is_floating())
+                    })
+                }
+                Operator::StringConcat => operands(&left, &right, schema)
+                    .filter(|(left, right)| left.data_type().is_string() && right.data_type().is_string()),
+                _ => None,
             };
-            if !checked {
+            let Some((left_field, right_field)) = known else {
                 return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })));
-            }
-            let field =
-                Expr::BinaryExpr(BinaryExpr { left: left.clone(), op, right: right.clone() }).to_field(schema)?.1;
-            Ok(Transformed::yes(call(Inner::Operator(op), field, Volatility::Immutable, vec![*left, *right])))
+            };
+            let data_type = match op {
+                Operator::StringConcat => {
+                    Expr::BinaryExpr(BinaryExpr { left: left.clone(), op, right: right.clone() }).get_type(schema)?
+                }
+                _ => left_field.data_type().clone(),
+            };
+            let field = Field::new("", data_type, left_field.is_nullable() || right_field.is_nullable());
+            let mut args = chained(*left, op, field.data_type());
+            args.push(*right);
+            Ok(Transformed::yes(call(Inner::Operator(op), Arc::new(field), Volatility::Immutable, args)))
         }
         Expr::Negative(inner) => match inner.get_type(schema) {
             Ok(data_type) if data_type.is_signed_integer() && !matches!(*inner, Expr::Literal(..)) => {
@@ -102,6 +111,34 @@ fn strict(expr: Expr, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
             Ok(Transformed::yes(call(Inner::Function(function.func), field, volatility, function.args)))
         }
         other => Ok(Transformed::no(other)),
+    }
+}
+
+/// The fields of two operands. Of what is checked already it is known, and not worked out from all that is below: else
+/// a chain of a few hundred operators would be planned for minutes.
+fn operands(left: &Expr, right: &Expr, schema: &DFSchema) -> Option<(FieldRef, FieldRef)> {
+    let field = |expr: &Expr| match checked(expr) {
+        Some(checked) => Some(Arc::clone(&checked.field)),
+        None => Some(expr.to_field(schema).ok()?.1),
+    };
+    Some((field(left)?, field(right)?))
+}
+
+fn checked(expr: &Expr) -> Option<&Checked> {
+    match expr {
+        Expr::ScalarFunction(call) => call.func.inner().downcast_ref(),
+        _ => None,
+    }
+}
+
+/// The operands of `a + b` in `a + b + c`, so that a chain is one call and not a tree as deep as it is long.
+fn chained(left: Expr, op: Operator, data_type: &DataType) -> Vec<Expr> {
+    let same = checked(&left).is_some_and(|checked| {
+        matches!(checked.inner, Inner::Operator(other) if other == op) && checked.field.data_type() == data_type
+    });
+    match left {
+        Expr::ScalarFunction(call) if same => call.args,
+        left => vec![left],
     }
 }
 
@@ -208,7 +245,7 @@ impl ScalarUDFImpl for Checked {
     fn invoke_with_args(&self, call: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
         match &self.inner {
             Inner::Operator(Operator::StringConcat) => self.bounded(call, Kind::Joined),
-            Inner::Operator(op) => arithmetic(*op, &call.args),
+            Inner::Operator(op) => in_turn(call.args, |args| arithmetic(*op, args)),
             Inner::Function(function) => match kind(function.name()) {
                 Some(Kind::Math) => {
                     let (args, rows) = (call.args.clone(), call.number_rows);
@@ -226,7 +263,7 @@ impl ScalarUDFImpl for Checked {
 impl Checked {
     fn invoke(&self, call: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
         match &self.inner {
-            Inner::Operator(op) => operator(*op, &call.args),
+            Inner::Operator(op) => in_turn(call.args, |args| operator(*op, args)),
             Inner::Function(function) => function.invoke_with_args(call),
         }
     }
@@ -300,6 +337,15 @@ impl Checked {
     }
 }
 
+/// A chain, from left to right.
+fn in_turn(
+    args: Vec<ColumnarValue>,
+    apply: impl Fn(&[ColumnarValue]) -> DfResult<ColumnarValue>,
+) -> DfResult<ColumnarValue> {
+    let chained = args.into_iter().map(Ok).reduce(|left, right| apply(&[left?, right?]));
+    chained.ok_or_else(|| Error::Internal("an operator has operands".into()))?
+}
+
 /// The operator as DataFusion has it, but for overflow.
 fn operator(op: Operator, args: &[ColumnarValue]) -> DfResult<ColumnarValue> {
     let rows = args.iter().find_map(|arg| match arg {
@@ -307,7 +353,7 @@ fn operator(op: Operator, args: &[ColumnarValue]) -> DfResult<ColumnarValue> {
         ColumnarValue::Scalar(_) => None,
     });
     let mut columns: Vec<ArrayRef> = Vec::new();
-    let mut operands = args.iter().map(|arg| -> Arc<dyn PhysicalExpr> {
+    let mut exprs = args.iter().map(|arg| -> Arc<dyn PhysicalExpr> {
         match arg {
             ColumnarValue::Array(array) => {
                 columns.push(Arc::clone(array));
@@ -316,10 +362,10 @@ fn operator(op: Operator, args: &[ColumnarValue]) -> DfResult<ColumnarValue> {
             ColumnarValue::Scalar(value) => Arc::new(Literal::new(value.clone())),
         }
     });
-    let (Some(left), Some(right)) = (operands.next(), operands.next()) else {
+    let (Some(left), Some(right)) = (exprs.next(), exprs.next()) else {
         return Err(Error::Internal("an operator has two operands".into()).into());
     };
-    drop(operands);
+    drop(exprs);
     let fields: Vec<Field> = columns.iter().map(|column| Field::new("", column.data_type().clone(), true)).collect();
     let options = datafusion::arrow::array::RecordBatchOptions::new().with_row_count(Some(rows.unwrap_or(1)));
     let batch = RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)?;

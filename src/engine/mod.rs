@@ -15,6 +15,7 @@ use crate::error::Result;
 use crate::secret::Options;
 use crate::store::format::MessageFormat;
 use crate::store::relations::RelationKind;
+use crate::store::rescales::Asked;
 
 /// The highest rate limit: `rw_rate_limit.rate_limit` is an int, as in RisingWave.
 pub const MAX_RATE_LIMIT: u32 = i32::MAX.unsigned_abs();
@@ -163,17 +164,24 @@ pub trait Engine: Send + Sync {
     /// When none of that id is pending.
     async fn cancel_rescale(&self, id: RescaleId) -> Result<()>;
 
-    /// Notes the parallelism of a view. Its scans stay paired with their sources' actors.
+    /// Notes the parallelism of a view, and in the history who asked. Its scans stay paired with their sources' actors.
     ///
     /// # Errors
     /// When there is no such view or it can't be altered now.
-    async fn set_view_parallelism(&self, view: &str, target: Target) -> Result<()>;
+    async fn set_view_parallelism(&self, view: &str, target: Target, asked: Asked) -> Result<()>;
 
-    /// Changes a rate in rows a second and actor; 0 pauses, `None` lifts the limit.
+    /// Changes a rate in rows a second and actor; 0 pauses, `None` lifts the limit. The history has who asked.
     ///
     /// # Errors
     /// When there is no such relation.
-    async fn set_rate_limit(&self, kind: RelationKind, name: &str, which: RateLimit, limit: Option<u32>) -> Result<()>;
+    async fn set_rate_limit(
+        &self,
+        kind: RelationKind,
+        name: &str,
+        which: RateLimit,
+        limit: Option<u32>,
+        asked: Asked,
+    ) -> Result<()>;
 
     /// Waits for a checkpoint that holds everything which was read before the call.
     ///

@@ -4,8 +4,10 @@ use rusqlite::{Connection, OptionalExtension, named_params, params};
 use serde_json::Value;
 
 use super::Context;
+use super::relations::Relation;
 use crate::backfill::assignment::Assignment;
 use crate::backfill::id::{Epoch, RescaleId, SourceId};
+use crate::clock::now_micros;
 use crate::error::{Error, Result};
 
 /// Who asks for what.
@@ -31,6 +33,59 @@ pub struct RescaleRow {
     pub application_name: String,
     /// In microseconds since 1970.
     pub requested_at: i64,
+}
+
+/// An ALTER that has a line in the history without having come to the check: one that moves no splits, or was refused before.
+#[derive(Debug, Clone, Default)]
+pub struct Asked {
+    /// The ALTER, as written.
+    pub statement: String,
+    /// The policy in force.
+    pub policy: String,
+    /// The user.
+    pub requested_by: String,
+    /// The client's `application_name`.
+    pub application_name: String,
+}
+
+impl Asked {
+    /// Adds the line of an ALTER of a relation, with what became of it.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    pub fn note(
+        self,
+        tx: &Connection,
+        relation: &Relation,
+        outcome: Outcome,
+        sqlstate: Option<&'static str>,
+    ) -> Result<()> {
+        let actors: Option<u32> = tx
+            .query_row(
+                "SELECT count(*) FROM actors a JOIN fragments f ON f.id = a.fragment_id
+                 WHERE f.job_id = ?1 GROUP BY f.id LIMIT 1",
+                [relation.id],
+                |row| row.get(0),
+            )
+            .optional()
+            .context("counting actors")?;
+        let now = now_micros();
+        let row = RescaleRow {
+            source_id: SourceId(relation.id),
+            source_name: relation.name.clone(),
+            statement: self.statement,
+            policy: self.policy,
+            target: String::new(),
+            from_parallelism: actors.unwrap_or_default(),
+            to_parallelism: actors.unwrap_or_default(),
+            requested_by: self.requested_by,
+            application_name: self.application_name,
+            requested_at: now,
+        };
+        let id = insert(tx, &row)?;
+        let epoch = tx.query_row("SELECT epoch FROM meta", [], |row| row.get(0)).context("reading the epoch")?;
+        decide(tx, id, outcome, &Decided { sqlstate, ..Decided::default() }, Epoch(epoch), now)
+    }
 }
 
 /// How a rescale ends.

@@ -7,6 +7,7 @@ use super::queue::Queue;
 use super::{Context, Durability};
 use crate::error::{Error, Result};
 use crate::failpoint::{self, FailPoint};
+use crate::incident;
 
 pub(super) enum Writer {
     Thread(Queue<Connection>),
@@ -39,12 +40,13 @@ impl Writer {
         };
         let (answer, answered) = oneshot::channel();
         queue.send(move |connection| {
-            // A panic undoes its transaction, and its caller is told that there is no answer. The next one goes on.
+            // A panic undoes its transaction. The next one goes on.
             let done = std::panic::AssertUnwindSafe(|| transaction(connection, durability, work));
-            if let Ok(done) = std::panic::catch_unwind(done) {
-                // A caller that has gone away does not undo its transaction.
-                let _ = answer.send(done);
-            }
+            let done = std::panic::catch_unwind(done).unwrap_or_else(|panic| {
+                Err(Error::Panic { incident: incident::note("a transaction", panic.as_ref()) })
+            });
+            // A caller that has gone away does not undo its transaction.
+            let _ = answer.send(done);
         });
         // Where the thread is gone, so is the answer.
         answered.await.map_err(|_| Error::Internal("the store's writer has ended".into()))?

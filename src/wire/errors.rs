@@ -16,7 +16,7 @@ use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer};
 
 pub(crate) use self::types::in_sql;
 use super::params::bad_input;
-use super::{Notice, Severity};
+use super::{Notice, Severity, limits};
 use crate::error::{Error, nearest};
 
 /// The fields of an ErrorResponse. `text` is what was sent, with the place where the failed statement starts in it (as
@@ -118,6 +118,7 @@ pub fn from_datafusion(error: DataFusionError) -> Error {
         // Of its type coercion, for one.
         D::Internal(text) if text.contains("coerce types") => from_plan(text),
         D::ResourcesExhausted(detail) => exhausted(detail),
+        D::IoError(error) => limits::temporary_file(&error),
         D::Configuration(text) => told("22023", "a setting has a wrong value", &text),
         D::ExecutionJoin(inner) if inner.is_cancelled() => Error::Canceled,
         other => failed(other.strip_backtrace()),
@@ -133,6 +134,7 @@ fn from_shared(error: &DataFusionError) -> Error {
         D::Plan(text) => from_plan(text.clone()),
         D::Execution(text) => from_execution(text.clone()),
         D::ResourcesExhausted(detail) => exhausted(detail.clone()),
+        D::IoError(error) => limits::temporary_file(error),
         D::External(inner) => match inner.downcast_ref::<Error>() {
             Some(ours) => Error::Data { sqlstate: ours.sqlstate(), message: ours.to_string() },
             None => failed(inner.to_string()),
@@ -142,6 +144,7 @@ fn from_shared(error: &DataFusionError) -> Error {
             ArrowError::CastError(text) => from_arrow(ArrowError::CastError(text.clone())),
             ArrowError::ParseError(text) => from_arrow(ArrowError::ParseError(text.clone())),
             ArrowError::ArithmeticOverflow(text) => from_arrow(ArrowError::ArithmeticOverflow(text.clone())),
+            ArrowError::IoError(_, error) => limits::temporary_file(error),
             other => failed(other.to_string()),
         },
         other => failed(other.to_string()),
@@ -190,7 +193,7 @@ fn told(sqlstate: &'static str, message: &'static str, text: &str) -> Error {
     if !is_internal(&text) {
         return Error::Query { sqlstate, message, detail: text };
     }
-    let incident = super::incident::number();
+    let incident = crate::incident::number();
     tracing::warn!(incident, sqlstate, text, "a query failed with a text that is not for users");
     Error::Query { sqlstate, message, detail: format!("Incident {incident}: the server's log has more.") }
 }
@@ -293,6 +296,7 @@ fn from_arrow(error: ArrowError) -> Error {
         }
         ArrowError::ComputeError(text) => from_execution(text),
         ArrowError::ExternalError(inner) => from_external(inner),
+        ArrowError::IoError(_, error) => limits::temporary_file(&error),
         ArrowError::MemoryError(detail) => exhausted(detail),
         ArrowError::OffsetOverflowError(_) => exhausted("the values of a column are too long together".into()),
         ArrowError::NotYetImplemented(text) => unsupported(&text),

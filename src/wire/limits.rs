@@ -104,6 +104,27 @@ pub(super) fn check_savepoints(count: usize) -> Result<()> {
     Err(reached("53400", message, "RELEASE those that are no longer used."))
 }
 
+/// The disk doesn't take what a sort or grouping can't keep in memory, or give it back.
+pub(super) fn temporary_file(error: &std::io::Error) -> Error {
+    use std::io::{Error as IoError, ErrorKind};
+    // The file's writer gives DataFusion's own limit as an error of the disk.
+    if error.to_string().contains("max_temp_directory_size") {
+        let hint = "Ask for fewer rows or groups at a time, or raise temp_file_limit.";
+        return reached("53400", "no room for temporary files: they are as large as they may be", hint);
+    }
+    // It may come wrapped in others.
+    let mut causes = std::iter::successors(Some(error as &dyn std::error::Error), |cause| cause.source());
+    let full = causes.any(|cause| {
+        let kind = cause.downcast_ref().map(IoError::kind);
+        matches!(kind, Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
+    });
+    let (sqlstate, hint) = match full {
+        true => ("53100", "Make room on the disk of the data directory, or raise statement_memory."),
+        false => ("58030", "Look after the disk of the data directory: `spill` in it holds temporary files."),
+    };
+    reached(sqlstate, format!("could not use a temporary file: {error}"), hint)
+}
+
 /// What a statement keeps in memory beyond `statement_memory`, in bytes.
 pub(super) fn memory(limit: u64) -> Error {
     reached(

@@ -29,7 +29,6 @@ mod encode;
 pub mod errors;
 mod exec;
 mod extended;
-mod incident;
 mod limits;
 mod login;
 mod params;

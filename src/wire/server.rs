@@ -15,9 +15,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::connection::Link;
-use super::{Shared, connection, errors, incident, limits, startup};
+use super::{Shared, connection, errors, limits, startup};
 use crate::auth::throttle::network;
 use crate::error::{Error, Result};
+use crate::incident;
+use crate::limits::STACK;
 
 /// The longest pause after a failed accept.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
@@ -181,7 +183,7 @@ async fn open(
     };
     let (Some(mut link), Some(mut session)) = (slot, session) else { return };
     let (runtime, token) = (Handle::current(), tracker.token());
-    let thread = std::thread::Builder::new().name(format!("session {}", session.pid()));
+    let thread = std::thread::Builder::new().name(format!("session {}", session.pid())).stack_size(STACK);
     let spawned = thread.spawn(move || {
         stand_back();
         let result = runtime.block_on(async {

@@ -178,15 +178,10 @@ impl Runner {
     async fn alter(&self, caller: &Caller, alter: Alter) -> Result<Outcome> {
         let tag = format!("ALTER {}", relation_kind(alter.kind).as_str().to_uppercase());
         match self.change(caller, &alter).await {
-            Ok((notices, in_history)) => {
-                if !in_history {
-                    self.record(caller, &alter, None).await;
-                }
-                Ok(Outcome::Done { tag, notices })
-            }
+            Ok(notices) => Ok(Outcome::Done { tag, notices }),
             Err(error) => {
                 if !matches!(error, Error::UnsafeRescale(_)) {
-                    self.record(caller, &alter, Some(&error)).await;
+                    self.record(caller, &alter, &error).await;
                 }
                 Err(error)
             }
@@ -194,27 +189,31 @@ impl Runner {
     }
 
     /// The notices, and whether the engine has written the history's line.
-    async fn change(&self, caller: &Caller, alter: &Alter) -> Result<(Vec<Notice>, bool)> {
-        let kind = relation_kind(alter.kind);
+    async fn change(&self, caller: &Caller, alter: &Alter) -> Result<Vec<Notice>> {
+        let (kind, asked) = (relation_kind(alter.kind), history::asked(caller, alter));
         let notices = match &alter.action {
             AlterAction::Parallelism(rescale) if alter.kind == ObjectKind::Source => {
                 return self.rescale(caller, alter, rescale).await;
             }
             AlterAction::Parallelism(rescale) => {
-                self.engine.set_view_parallelism(&alter.name, rescale.target).await?;
+                self.engine.set_view_parallelism(&alter.name, rescale.target, asked).await?;
                 vec![paired_notice(&alter.name)]
             }
             AlterAction::BackfillParallelism(_) => return Err(self.no_backfill_parallelism(alter)),
             AlterAction::SourceRateLimit(limit) => {
-                self.engine.set_rate_limit(kind, &alter.name, RateLimit::Source, rows_per_second(*limit)).await?;
+                self.engine
+                    .set_rate_limit(kind, &alter.name, RateLimit::Source, rows_per_second(*limit), asked)
+                    .await?;
                 Vec::new()
             }
             AlterAction::BackfillRateLimit(limit) => {
-                self.engine.set_rate_limit(kind, &alter.name, RateLimit::Backfill, rows_per_second(*limit)).await?;
+                self.engine
+                    .set_rate_limit(kind, &alter.name, RateLimit::Backfill, rows_per_second(*limit), asked)
+                    .await?;
                 Vec::new()
             }
         };
-        Ok((notices, false))
+        Ok(notices)
     }
 
     /// No object of the embedded engine has a backfill parallelism of its own.
@@ -234,7 +233,7 @@ impl Runner {
         }
     }
 
-    async fn rescale(&self, caller: &Caller, alter: &Alter, rescale: &ast::Rescale) -> Result<(Vec<Notice>, bool)> {
+    async fn rescale(&self, caller: &Caller, alter: &Alter, rescale: &ast::Rescale) -> Result<Vec<Notice>> {
         let limit = caller.settings.rescale_timeout();
         let request = Rescale {
             source: alter.name.clone(),
@@ -264,8 +263,7 @@ impl Runner {
                 })
             }
         }?;
-        let in_history = !matches!(rescaled, Rescaled::Unchanged { .. });
-        Ok((told(&alter.name, rescaled), in_history))
+        Ok(told(&alter.name, rescaled))
     }
 
     fn changed(&self) {
@@ -387,7 +385,7 @@ impl CommandRunner for Runner {
     async fn run(&self, caller: &Caller, _text: &str, command: Command) -> Result<Outcome> {
         if let Err(refused) = allowed::check(&self.store, &caller.user, &command) {
             if let Command::Alter(alter) = &command {
-                self.record(caller, alter, Some(&refused)).await;
+                self.record(caller, alter, &refused).await;
             }
             return Err(refused);
         }

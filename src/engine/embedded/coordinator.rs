@@ -10,17 +10,20 @@
 //! Only barriers with statements are aligned; at all others actors read on while the store writes.
 
 use std::collections::BTreeSet;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use futures::FutureExt as _;
 use metrics::{counter, histogram};
 use serde_json::json;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::{debug, error, info, warn};
 
 use super::Config;
+use super::asked::{Asked, Waiting};
 use super::claim::Claim;
 use super::hooks::{Hooks, Point};
 use super::message::{Barrier, Failure, Report, SourceControl};
@@ -35,6 +38,7 @@ use crate::backfill::id::{Epoch, RescaleId, SourceId};
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::failpoint::{self, FailPoint};
+use crate::incident;
 use crate::observe;
 use crate::store::check_input::Surroundings;
 use crate::store::running::SourceRow;
@@ -42,15 +46,6 @@ use crate::store::{Durability, Store, checkpoint, data_version, relations, runni
 
 /// Recoveries in a row, without a checkpoint between them, after which the coordinator takes longer and longer breaks.
 const QUICK_RECOVERIES: u32 = 3;
-
-/// A statement that waits for its barrier.
-struct Waiting {
-    statement: Statement,
-    claim: Arc<Claim>,
-    reply: Option<oneshot::Sender<Result<Answer>>>,
-    /// It couldn't be told at the last barrier, and no barrier is made earlier for its sake.
-    next_tick: bool,
-}
 
 /// What a checkpoint's transaction leads to.
 struct Committed {
@@ -68,8 +63,10 @@ pub struct Coordinator {
     topology: Topology,
     reports: mpsc::UnboundedReceiver<Report>,
     requests: mpsc::Receiver<Request>,
-    waiting: Vec<Waiting>,
-    flushes: Vec<oneshot::Sender<Result<Epoch>>>,
+    /// Who waits for the next barrier.
+    waiting: Asked,
+    /// Who waits for the present one.
+    asked: Asked,
     /// The last committed epoch, for those who wait for a checkpoint.
     committed: watch::Sender<Epoch>,
     discoveries: JoinSet<(SourceId, Result<Discovered>)>,
@@ -107,8 +104,8 @@ impl Coordinator {
             topology: Topology::new(sender, hooks.clone()),
             reports,
             requests,
-            waiting: Vec::new(),
-            flushes: Vec::new(),
+            waiting: Asked::default(),
+            asked: Asked::default(),
             committed,
             discoveries: JoinSet::new(),
             discovering: BTreeSet::new(),
@@ -123,9 +120,22 @@ impl Coordinator {
         }
     }
 
-    /// Runs until it is asked to shut down, or everyone who could ask is gone.
+    /// Runs until it is asked to shut down, or everyone who could ask is gone. A panic costs no more than the death of
+    /// an actor: the engine goes on from the last checkpoint.
     pub async fn run(mut self) {
-        self.recover_until_it_works("the engine starts").await;
+        let mut reason = "the engine starts".to_owned();
+        while let Err(panic) = AssertUnwindSafe(self.live(&reason)).catch_unwind().await {
+            let incident = incident::note("the coordinator", panic.as_ref());
+            reason = format!("the coordinator panicked: incident {incident}");
+            self.asked.fail(|| Error::Panic { incident: incident.clone() });
+        }
+    }
+
+    async fn live(&mut self, reason: &str) {
+        self.recover_until_it_works(reason).await;
+        if self.ending {
+            return self.topology.abort().await;
+        }
         let mut next_tick = clock::now();
         loop {
             tokio::select! {
@@ -154,20 +164,15 @@ impl Coordinator {
             if self.ending {
                 return self.end().await;
             }
-            if self.checkpoint_wanted || self.has_work() {
+            if self.checkpoint_wanted || self.waiting.is_urgent() {
                 self.checkpoint().await;
                 next_tick = clock::now() + self.config.barrier_interval;
             }
         }
     }
 
-    /// Whether somebody waits for a barrier.
-    fn has_work(&self) -> bool {
-        !self.flushes.is_empty() || self.waiting.iter().any(|waiting| !waiting.next_tick)
-    }
-
     async fn tick(&mut self) {
-        for waiting in &mut self.waiting {
+        for waiting in &mut self.waiting.statements {
             waiting.next_tick = false;
         }
         if self.hooks.barriers_by_itself() {
@@ -184,7 +189,10 @@ impl Coordinator {
                 continue;
             }
             let (id, connector) = (*id, Arc::clone(&source.connector));
-            self.discoveries.spawn(async move { (id, connector.discover().await) });
+            self.discoveries.spawn(async move {
+                let discovered = incident::caught("a search for splits", connector.discover()).await;
+                (id, discovered.flatten())
+            });
         }
     }
 
@@ -202,7 +210,7 @@ impl Coordinator {
                 self.gathered.discovered(source, splits);
                 let pending =
                     |waiting: &Waiting| matches!(&waiting.statement, Statement::NewSplits(id, _) if *id == source);
-                if !new.is_empty() && !self.waiting.iter().any(pending) {
+                if !new.is_empty() && !self.waiting.statements.iter().any(pending) {
                     info!(source = %running.row.name, splits = new.len(), "found new splits");
                     self.wait_for_barrier(Statement::NewSplits(source, new));
                 }
@@ -216,7 +224,8 @@ impl Coordinator {
 
     fn wait_for_barrier(&mut self, statement: Statement) {
         failpoint::arm();
-        self.waiting.push(Waiting { statement, claim: Arc::default(), reply: None, next_tick: false });
+        let waiting = Waiting { statement, claim: Arc::default(), reply: None, next_tick: false };
+        self.waiting.statements.push(waiting);
     }
 
     async fn on_request(&mut self, request: Request) {
@@ -224,9 +233,9 @@ impl Coordinator {
             Request::Statement { statement, claim, reply } => {
                 failpoint::arm();
                 self.hooks.requested(&self.store, &self.moment(self.epoch), &statement);
-                self.waiting.push(Waiting { statement, claim, reply: Some(reply), next_tick: false });
+                self.waiting.statements.push(Waiting { statement, claim, reply: Some(reply), next_tick: false });
             }
-            Request::Flush(reply) => self.flushes.push(reply),
+            Request::Flush(reply) => self.waiting.flushes.push(reply),
             Request::Recover(reply) => {
                 let _ = reply.send(self.recover("RECOVER was run").await);
             }
@@ -248,21 +257,15 @@ impl Coordinator {
     async fn checkpoint(&mut self) {
         self.checkpoint_wanted = false;
         // All that wait, in their order, also those for whose sake no barrier would have been made yet.
-        let statements = std::mem::take(&mut self.waiting);
-        let flushes = std::mem::take(&mut self.flushes);
-        let barrier = Barrier { epoch: Epoch(self.epoch.0 + 1), align: !statements.is_empty() };
+        self.asked = std::mem::take(&mut self.waiting);
+        let barrier = Barrier { epoch: Epoch(self.epoch.0 + 1), align: !self.asked.statements.is_empty() };
         self.epoch = barrier.epoch;
         let started = clock::now();
         match self.gather(barrier).await {
-            Ok(()) => self.commit(barrier, started, statements, flushes).await,
+            Ok(()) => self.commit(barrier, started).await,
             Err(failure) => {
-                let lost = || Error::Recovering { detail: "An actor failed at the statement's barrier.".into() };
-                for waiting in statements {
-                    waiting.answer(Err(lost()));
-                }
-                for flush in flushes {
-                    let _ = flush.send(Err(lost()));
-                }
+                let detail = "An actor failed at the statement's barrier.";
+                self.asked.fail(|| Error::Recovering { detail: detail.into() });
                 self.on_failure(failure).await;
             }
         }
@@ -299,13 +302,7 @@ impl Coordinator {
         Ok(())
     }
 
-    async fn commit(
-        &mut self,
-        barrier: Barrier,
-        started: Instant,
-        statements: Vec<Waiting>,
-        flushes: Vec<oneshot::Sender<Result<Epoch>>>,
-    ) {
+    async fn commit(&mut self, barrier: Barrier, started: Instant) {
         failpoint::pass(FailPoint::AllReports);
         self.hooks.point(Point::BeforeCommit).await;
         let moment = self.moment(barrier.epoch);
@@ -313,10 +310,12 @@ impl Coordinator {
         let checkpoint = self.gathered.checkpoint(&mut self.topology, now);
         let states = checkpoint.states.clone();
         let rows = checkpoint.emitted.iter().map(|emitted| emitted.offsets.len() as u64).sum();
-        let asked: Vec<(Statement, Arc<Claim>)> =
-            statements.iter().map(|waiting| (waiting.statement.clone(), Arc::clone(&waiting.claim))).collect();
+        let statements = self.asked.statements.iter();
+        let statements: Vec<(Statement, Arc<Claim>)> =
+            statements.map(|waiting| (waiting.statement.clone(), Arc::clone(&waiting.claim))).collect();
         let seen_version = Arc::clone(&self.seen_version);
-        let durability = if barrier.align || !flushes.is_empty() { Durability::Full } else { Durability::Checkpoint };
+        let acknowledged = barrier.align || !self.asked.flushes.is_empty();
+        let durability = if acknowledged { Durability::Full } else { Durability::Checkpoint };
         let written = self
             .store
             .write(durability, move |tx| {
@@ -328,7 +327,7 @@ impl Coordinator {
                     // Somebody else has written to the file: a person with the sqlite3 shell.
                     violations::record(tx, now)?;
                 }
-                let answers = asked
+                let answers = statements
                     .iter()
                     .map(|(statement, claim)| claim.take().then(|| statement::apply(tx, &moment, statement)))
                     .collect();
@@ -350,21 +349,16 @@ impl Coordinator {
                     self.topology.committed(*fragment, split, *state);
                 }
                 self.topology.update_permits();
-                self.after_commit(barrier, statements, committed).await;
+                self.after_commit(barrier, committed).await;
                 self.committed.send_replace(barrier.epoch);
-                for flush in flushes {
+                for flush in self.asked.flushes.drain(..) {
                     let _ = flush.send(Ok(barrier.epoch));
                 }
             }
             Err(failed) => {
                 error!(error = %failed, detail = failed.detail(), "a checkpoint could not be written");
                 let trouble = Trouble::from(&failed);
-                for waiting in statements {
-                    waiting.answer(Err(trouble.to_error()));
-                }
-                for flush in flushes {
-                    let _ = flush.send(Err(trouble.to_error()));
-                }
+                self.asked.fail(|| trouble.to_error());
                 self.trouble.send_replace(Some(trouble));
                 self.recover_until_it_works("a checkpoint could not be written").await;
             }
@@ -372,7 +366,7 @@ impl Coordinator {
     }
 
     /// Brings the actors in line with what was committed, then answers.
-    async fn after_commit(&mut self, barrier: Barrier, statements: Vec<Waiting>, committed: Committed) {
+    async fn after_commit(&mut self, barrier: Barrier, committed: Committed) {
         if let Some(rows) = committed.rows
             && let Err(error) = self.reconcile(rows)
         {
@@ -381,21 +375,21 @@ impl Coordinator {
         }
         failpoint::pass(FailPoint::ActorsChanged);
         self.hooks.point(Point::BeforeAnswers).await;
-        for (mut waiting, answer) in statements.into_iter().zip(committed.answers) {
+        for (mut waiting, answer) in self.asked.statements.drain(..).zip(committed.answers) {
             match answer {
                 // Withdrawn before it was applied.
                 None => {}
                 Some(Ok(Answer::NotYet)) => {
                     waiting.claim.release();
                     waiting.next_tick = true;
-                    self.waiting.push(waiting);
+                    self.waiting.statements.push(waiting);
                 }
                 Some(answer) => waiting.answer(answer),
             }
         }
         for id in committed.ready {
             let queued = |waiting: &Waiting| matches!(waiting.statement, Statement::Deferred(other) if other == id);
-            if !self.waiting.iter().any(queued) {
+            if !self.waiting.statements.iter().any(queued) {
                 self.wait_for_barrier(Statement::Deferred(id));
             }
         }
@@ -511,20 +505,10 @@ impl Coordinator {
     /// A last checkpoint, and every statement that still waits is told.
     async fn end(&mut self) {
         self.ending = true;
-        for waiting in std::mem::take(&mut self.waiting) {
+        for waiting in self.waiting.statements.drain(..) {
             waiting.answer(Err(Error::ShuttingDown));
         }
         self.checkpoint().await;
         self.topology.abort().await;
-    }
-}
-
-impl Waiting {
-    fn answer(self, answer: Result<Answer>) {
-        if let Some(reply) = self.reply {
-            let _ = reply.send(answer);
-        } else if let Err(error) = answer {
-            warn!(%error, detail = error.detail(), statement = ?self.statement, "a statement of the engine's own failed");
-        }
     }
 }

@@ -7,6 +7,7 @@
 //! - `connector`: where rows come from. `view`: what becomes of them.
 //! - `reports`, `scan`: what was reported since the last checkpoint, and what is known of every split.
 
+mod asked;
 mod claim;
 pub mod columns;
 pub mod connector;
@@ -39,8 +40,9 @@ use datafusion::sql::sqlparser::ast::{Query, Statement as SqlStatement};
 #[cfg(not(feature = "hooks"))]
 use tokio::sync::watch;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
-use tracing::error;
+use tracing::{error, warn};
 
 use crate::backfill::id::{Epoch, JobId, RescaleId};
 use crate::backfill::target::Target;
@@ -49,6 +51,7 @@ use crate::command;
 use crate::engine::{CreateSource, CreateView, Engine, RateLimit, Rescale, Rescaled};
 use crate::error::{Error, Result, nearest};
 use crate::store::relations::RelationKind;
+use crate::store::rescales::{Asked, Outcome};
 use crate::store::running::{self, ScanRow, SourceRow};
 use crate::store::{Context, Durability, Store, checkpoint, relations, rescales};
 use claim::Claim;
@@ -65,6 +68,9 @@ mod sync {
     pub use std::sync::atomic::{AtomicU8, Ordering};
 }
 
+/// How long the last checkpoint may take. An actor or a disk that never comes back must not keep the process.
+const LAST_CHECKPOINT: Duration = Duration::from_secs(5);
+
 /// How the engine runs.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -78,6 +84,7 @@ pub struct Config {
 pub struct Embedded {
     store: Store,
     requests: mpsc::Sender<Request>,
+    coordinator: AbortHandle,
     committed: watch::Receiver<Epoch>,
     trouble: watch::Receiver<Option<Trouble>>,
     hooks: Hooks,
@@ -99,14 +106,24 @@ impl Embedded {
         let (requests, queue) = mpsc::channel(64);
         let (committed, watched) = watch::channel(Epoch(0));
         let (troubled, trouble) = watch::channel(None);
-        tokio::spawn(Coordinator::new(store.clone(), config, queue, committed, troubled, hooks.clone()).run());
-        Self { store, requests, committed: watched, trouble, hooks }
+        let coordinator = Coordinator::new(store.clone(), config, queue, committed, troubled, hooks.clone());
+        let coordinator = tokio::spawn(coordinator.run()).abort_handle();
+        Self { store, requests, coordinator, committed: watched, trouble, hooks }
     }
 
     async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> Request) -> Result<T> {
         let (reply, answer) = oneshot::channel();
         self.requests.send(request(reply)).await.map_err(|_| Error::ShuttingDown)?;
-        answer.await.map_err(|_| Error::ShuttingDown)
+        answer.await.map_err(|_| self.unanswered())
+    }
+
+    /// Why no answer comes: the engine has ended, or has failed in the middle of it.
+    fn unanswered(&self) -> Error {
+        if self.requests.is_closed() {
+            return Error::ShuttingDown;
+        }
+        let detail = "The engine failed over the statement, which may be done or not.";
+        Error::Recovering { detail: detail.into() }
     }
 
     /// Has a statement applied at the next barrier, unless it is cancelled before.
@@ -117,14 +134,14 @@ impl Embedded {
         self.requests.send(request).await.map_err(|_| Error::ShuttingDown)?;
         let cancelled = tokio::select! {
             biased;
-            answer = &mut answer => return answer.map_err(|_| Error::ShuttingDown)?,
+            answer = &mut answer => return answer.map_err(|_| self.unanswered())?,
             () = cancel.cancelled() => claim.withdraw(),
         };
         if cancelled {
             return Err(Error::Canceled);
         }
         // It is being committed at this moment: what became of it must be told.
-        answer.await.map_err(|_| Error::ShuttingDown)?
+        answer.await.map_err(|_| self.unanswered())?
     }
 
     /// Waits until `done` holds at a checkpoint.
@@ -283,13 +300,22 @@ impl Engine for Embedded {
         self.store.write(Durability::Full, move |tx| rescales::cancel(tx, id, clock::now_micros())).await
     }
 
-    async fn set_view_parallelism(&self, view: &str, target: Target) -> Result<()> {
+    async fn set_view_parallelism(&self, view: &str, target: Target, asked: Asked) -> Result<()> {
+        crate::failpoint::arm();
         let view = view.to_owned();
-        self.store.write(Durability::Full, move |tx| set_view_parallelism(tx, &view, target)).await
+        self.store.write(Durability::Full, move |tx| set_view_parallelism(tx, &view, target, asked)).await
     }
 
-    async fn set_rate_limit(&self, kind: RelationKind, name: &str, which: RateLimit, limit: Option<u32>) -> Result<()> {
-        let change = RateChange { kind, name: name.to_owned(), which, limit };
+    async fn set_rate_limit(
+        &self,
+        kind: RelationKind,
+        name: &str,
+        which: RateLimit,
+        limit: Option<u32>,
+        asked: Asked,
+    ) -> Result<()> {
+        crate::failpoint::arm();
+        let change = RateChange { kind, name: name.to_owned(), which, limit, asked };
         self.ask(|reply| Request::RateLimit(change, reply)).await?
     }
 
@@ -310,11 +336,18 @@ impl Engine for Embedded {
     }
 
     async fn shutdown(&self) {
-        let _ = self.ask(Request::Shutdown).await;
+        tokio::select! {
+            biased;
+            _ = self.ask(Request::Shutdown) => {}
+            () = clock::sleep_until(clock::now() + LAST_CHECKPOINT) => {
+                warn!("the last checkpoint is not done in time; the next start goes on from the one before");
+                self.coordinator.abort();
+            }
+        }
     }
 }
 
-fn set_view_parallelism(tx: &rusqlite::Connection, view: &str, target: Target) -> Result<()> {
+fn set_view_parallelism(tx: &rusqlite::Connection, view: &str, target: Target, asked: Asked) -> Result<()> {
     let relation = relations::get(tx, RelationKind::MaterializedView, view)?;
     let in_foreground: bool = tx
         .query_row("SELECT status = 'creating' AND NOT background FROM jobs WHERE id = ?1", [relation.id], |row| {
@@ -330,7 +363,7 @@ fn set_view_parallelism(tx: &rusqlite::Connection, view: &str, target: Target) -
     }
     tx.execute("UPDATE jobs SET parallelism = ?2 WHERE id = ?1", rusqlite::params![relation.id, target.to_string()])
         .context("writing the parallelism of a view")?;
-    Ok(())
+    asked.note(tx, &relation, Outcome::Committed, None)
 }
 
 /// The SELECT of a view, from its text.

@@ -13,6 +13,7 @@ use crate::engine::RateLimit;
 use crate::error::{Error, Result};
 use crate::store::Context;
 use crate::store::relations::{self, RelationKind};
+use crate::store::rescales::{Asked, Outcome};
 
 /// A request with the way to answer it.
 pub enum Request {
@@ -58,6 +59,8 @@ pub struct RateChange {
     pub which: RateLimit,
     /// Rows a second and actor; 0 pauses.
     pub limit: Option<u32>,
+    /// For the history.
+    pub asked: Asked,
 }
 
 impl RateChange {
@@ -78,7 +81,7 @@ impl RateChange {
             }
         };
         tx.execute(sql, params![relation.id, self.limit]).context("writing a rate limit")?;
-        Ok(())
+        self.asked.clone().note(tx, &relation, Outcome::Committed, None)
     }
 
     fn wrong(&self, expected: &'static str, instead: &str) -> Error {

@@ -14,7 +14,8 @@ use crate::engine::{Rescale, Rescaled};
 use crate::error::{Error, Result};
 use crate::failpoint::{self, FailPoint};
 use crate::store::check_input::{Surroundings, check_input};
-use crate::store::rescales::{self, Decided, Outcome, RescaleRow};
+use crate::store::relations::RelationKind;
+use crate::store::rescales::{self, Asked, Decided, Outcome, RescaleRow};
 use crate::store::{Context, relations, violations};
 
 /// A check with what it looked at.
@@ -44,6 +45,14 @@ pub fn apply(tx: &Connection, moment: &Moment, request: &Rescale) -> Result<Answ
         // As many actors, but perhaps for another reason: 4 and ADAPTIVE may be the same today.
         set_target(tx, checked.input.source_id, &request.target.to_string())?;
         let parallelism = report.plan.from_parallelism;
+        let asked = Asked {
+            statement: request.statement.clone(),
+            policy: request.policy.to_string(),
+            requested_by: request.requested_by.clone(),
+            application_name: request.application_name.clone(),
+        };
+        let relation = relations::get(tx, RelationKind::Source, &request.source)?;
+        asked.note(tx, &relation, Outcome::Committed, None)?;
         return Ok(Answer::Rescaled(Rescaled::Unchanged { parallelism }));
     }
     let unchecked = moment.hooks.commits_unchecked(&request.source);

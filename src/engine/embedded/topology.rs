@@ -25,6 +25,7 @@ use crate::backfill::id::{ActorId, FragmentId, JobId, SourceId, SplitId};
 use crate::backfill::stage::{Stage, on_rebuild};
 use crate::backfill::state::BackfillStateWithProgress;
 use crate::error::Result;
+use crate::incident;
 use crate::store::running::{ScanRow, SourceRow};
 
 /// Messages between a source actor and a scan actor that is slower than it.
@@ -231,7 +232,10 @@ impl Topology {
             let failure = match AssertUnwindSafe(run).catch_unwind().await {
                 Ok(Ok(())) => return,
                 Ok(Err(failure)) => failure,
-                Err(_) => Failure::Other("it panicked; see the server's log".into()),
+                Err(panic) => {
+                    let incident = incident::note("an actor", panic.as_ref());
+                    Failure::Other(format!("an actor panicked: incident {incident}"))
+                }
             };
             let _ = reports.send(Report::Died(failure));
         });

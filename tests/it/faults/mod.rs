@@ -7,6 +7,7 @@ mod disk;
 mod ending;
 mod file;
 pub mod oracle;
+mod panics;
 mod points;
 
 use std::path::{Path, PathBuf};

@@ -179,6 +179,20 @@ walks! {
             "ALTER SOURCE s SET PARALLELISM = 4 DEFERRED",
             "SELECT count(*) = 1 FROM tidegate.pending_rescales"),
         no_commit;
+    alter_that_moves_nothing: &[VIEW],
+        Act::Statement(
+            "ALTER SOURCE s SET PARALLELISM = 2",
+            "SELECT count(*) = 1 FROM tidegate.rescale_history WHERE decision = 'committed'"),
+        no_rescale;
+    // No row, and so a failure, if the rate is there without its line in the history or the other way round.
+    alter_of_a_rate: &[HELD],
+        Act::Statement(
+            "ALTER MATERIALIZED VIEW mv SET backfill_rate_limit = 7",
+            "SELECT lines = 1 FROM (SELECT
+               (SELECT count(*) FROM tidegate.rescale_history WHERE statement LIKE '%= 7') AS lines,
+               (SELECT count(DISTINCT rate_limit) FROM rw_catalog.rw_rate_limit WHERE rate_limit = 7) AS rates) AS x
+             WHERE lines = rates"),
+        |point| matches!(point, TransactionBegun | BeforeCommit | Committed | BeforeAcknowledged);
     drop_with_views: &[VIEW],
         Act::Statement("DROP SOURCE s CASCADE", "SELECT count(*) = 0 FROM rw_catalog.rw_sources"),
         no_rescale;

@@ -15,6 +15,7 @@ use tidegate::engine::{CreateSource, CreateView, Engine, RateLimit, Rescale, Res
 use tidegate::error::{Error, Result};
 use tidegate::store::format::MessageFormat;
 use tidegate::store::relations::RelationKind;
+use tidegate::store::rescales::Asked;
 use tokio_util::sync::CancellationToken;
 
 use super::run::Shared;
@@ -47,6 +48,8 @@ pub enum Told {
     Committed(RescaleId),
     Deferred(RescaleId),
     Refused,
+    /// There were as many actors already.
+    Unchanged,
     /// Nothing was done.
     NotDone,
 }
@@ -215,7 +218,8 @@ impl Client {
             Ok(Rescaled::Committed { id, .. }) => Told::Committed(id),
             Ok(Rescaled::Deferred { id, .. }) => Told::Deferred(id),
             Err(Error::UnsafeRescale(_)) => Told::Refused,
-            Ok(Rescaled::Unchanged { .. }) | Err(_) => Told::NotDone,
+            Ok(Rescaled::Unchanged { .. }) => Told::Unchanged,
+            Err(_) => Told::NotDone,
         };
         self.shared.ledger().alters.insert(statement, told);
     }
@@ -245,7 +249,7 @@ impl Client {
             (RelationKind::MaterializedView, self.name.clone(), RateLimit::Backfill)
         };
         let limit = [None, None, Some(0), Some(30), Some(300)][self.rng.usize(..5)];
-        let told = self.engine.set_rate_limit(kind, &name, which, limit).await;
+        let told = self.engine.set_rate_limit(kind, &name, which, limit, Asked::default()).await;
         self.say(&format!("LIMIT {name} {limit:?}"), &told);
     }
 }

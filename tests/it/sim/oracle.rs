@@ -48,6 +48,7 @@ fn what_was_told(file: &Connection, ledger: &Ledger) -> Judged {
         let holds = match told {
             Told::Nothing => true,
             Told::NotDone => found.is_none(),
+            Told::Unchanged => found.as_ref().is_some_and(|(_, decision)| decision == "committed"),
             Told::Refused => found.as_ref().is_some_and(|(_, decision)| decision == "refused"),
             Told::Committed(id) => decided(id.0, &["committed"]),
             Told::Deferred(id) => match ledger.cancels.get(id) {

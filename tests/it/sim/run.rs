@@ -12,6 +12,7 @@ use tidegate::engine::embedded::hooks::{Gate, Hooks, Point};
 use tidegate::engine::embedded::{Config, Embedded};
 use tidegate::engine::{Engine, RateLimit};
 use tidegate::store::relations::RelationKind;
+use tidegate::store::rescales::Asked;
 use tidegate::store::{FILE_NAME, Store};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -267,10 +268,13 @@ impl Run {
         // The last statements of the users.
         sleep(Duration::from_millis(300)).await;
         for source in self.sources.keys() {
-            let _ = engine.set_rate_limit(RelationKind::Source, source, RateLimit::Source, None).await;
+            let _ =
+                engine.set_rate_limit(RelationKind::Source, source, RateLimit::Source, None, Asked::default()).await;
         }
         for view in ["v0", "v1", "v2"] {
-            let _ = engine.set_rate_limit(RelationKind::MaterializedView, view, RateLimit::Backfill, None).await;
+            let _ = engine
+                .set_rate_limit(RelationKind::MaterializedView, view, RateLimit::Backfill, None, Asked::default())
+                .await;
         }
         for _ in 0..2 {
             self.rest(engine, store).await?;

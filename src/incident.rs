@@ -1,4 +1,5 @@
-//! Panics: the session ends, its client gets a number, and the log has the same number with what happened.
+//! Panics: what it happened in ends, whoever waits for that gets a number, and the log has the same number with what
+//! happened.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -10,23 +11,25 @@ use futures::FutureExt as _;
 use crate::error::Error;
 
 /// The future's result, or what its panic is to be told as.
-pub(super) async fn caught<T>(what: &str, future: impl Future<Output = T>) -> Result<T, Error> {
-    // What a panic leaves half done is the session's alone, and is dropped with it; what sessions share is behind locks
-    // that are held for single steps, or is SQLite's.
-    AssertUnwindSafe(future).catch_unwind().await.map_err(|panic| note(what, panic.as_ref()))
+pub(crate) async fn caught<T>(what: &str, future: impl Future<Output = T>) -> Result<T, Error> {
+    // What a panic leaves half done is the future's alone, and is dropped with it; what it shares with others is behind
+    // locks that are held for single steps, or is SQLite's.
+    let done = AssertUnwindSafe(future).catch_unwind().await;
+    done.map_err(|panic| Error::Panic { incident: note(what, panic.as_ref()) })
 }
 
 /// A number for something that the log tells more of.
-pub(super) fn number() -> String {
+pub(crate) fn number() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(1);
     let second = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     format!("{second:x}-{}", COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-fn note(what: &str, panic: &(dyn Any + Send)) -> Error {
+/// Logs a panic, and gives it its number.
+pub(crate) fn note(what: &str, panic: &(dyn Any + Send)) -> String {
     let incident = number();
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
     tracing::error!(incident, panic = text, "{what} panicked");
-    Error::Panic { incident }
+    incident
 }
