@@ -295,7 +295,7 @@ impl Printer<'_> {
             _ => {}
         }
         // With a sign of its own, PL and the like leave the place of the default sign.
-        let leading = template.pieces.iter().any(|piece| *piece == Piece::Plus) && template.fill;
+        let leading = template.pieces.contains(&Piece::Plus) && template.fill;
         if leading && template.pieces.first() == Some(&Piece::Plus) {
             out.insert(1, ' ');
         }

@@ -1,7 +1,8 @@
 //! Errors as clients see them: DataFusion's in our words, and ours as the fields of an ErrorResponse.
 //!
 //! Whatever DataFusion, Arrow or the parser say passes through [`from_datafusion`]: a text that is known becomes what
-//! PostgreSQL says ([`known`]), one that isn't stays if it is plain words, and else goes to the log under a number.
+//! PostgreSQL says, by the table in `errors/known.rs`; one that isn't stays if it is plain words, and else goes to the
+//! log under a number.
 
 mod known;
 mod types;

@@ -29,9 +29,6 @@ impl Session {
         self.check_not_failed(prepared.ends_block())?;
         if params.len() < prepared.types.len() {
             let (given, needed) = (params.len(), prepared.types.len());
-            if given == 0 {
-                return Err(Error::Semantics { sqlstate: "42P02", message: "there is no parameter $1".into() });
-            }
             return Err(Error::Session {
                 sqlstate: "08P01",
                 message: format!("{given} parameters are given, but the statement needs {needed}"),

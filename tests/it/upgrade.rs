@@ -60,7 +60,7 @@ async fn every_earlier_file_is_opened_with_all_that_is_in_it() {
         assert_eq!(session.rows("SELECT count(*), sum(n) FROM words").await, [["30", "135"]]);
         assert_eq!(
             session.rows("SELECT count(*), sum(id), round(sum(amount), 2) FROM amounts").await,
-            [["60", "1770", "33575.2"]]
+            [["60", "1770", "33575.20"]]
         );
         assert_eq!(
             session

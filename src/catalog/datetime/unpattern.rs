@@ -17,11 +17,9 @@ pub fn parse_pattern(text: &str, template: &str) -> Result<(i64, Option<i32>)> {
     for (index, piece) in pieces.iter().enumerate() {
         match piece {
             Piece::Literal(c) => {
-                // Any separator stands for any other, and for none.
+                // Any separator stands for any other, and for none; other characters are passed over.
                 let is_separator = |c: char| !c.is_alphanumeric();
-                if rest.starts_with(|found| found == *c || (is_separator(*c) && is_separator(found))) {
-                    rest = rest.get(rest.chars().next().map_or(0, char::len_utf8)..).unwrap_or_default();
-                } else if !is_separator(*c) {
+                if !is_separator(*c) || rest.starts_with(is_separator) {
                     rest = rest.get(rest.chars().next().map_or(0, char::len_utf8)..).unwrap_or_default();
                 }
             }

@@ -1,15 +1,11 @@
-//! JSON: its operators and functions, over json and jsonb columns and text that holds JSON.
+//! JSON: its functions, over json and jsonb columns and text that holds JSON.
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::{DFSchema, ScalarValue};
-use datafusion::error::Result as DfResult;
-use datafusion::logical_expr::ExprSchemable as _;
-use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion::logical_expr::sqlparser::ast::BinaryOperator;
+use datafusion::common::ScalarValue;
 use serde_json::{Map, Value as Json};
 
 use super::super::types;
-use super::{Call, Definition, Value, find, invalid, pure, stable, text};
+use super::{Call, Definition, Value, invalid, pure, stable, text};
 use crate::error::{Error, Result};
 
 pub const FUNCTIONS: &[Definition] = &[
@@ -36,38 +32,6 @@ pub const FUNCTIONS: &[Definition] = &[
     }),
     pure("json_has_all", 2..=2, "bool", |call| {
         has_keys(call, |value, keys| keys.iter().all(|key| has_key(value, key)))
-    }),
-    pure("jsonb_concat", 2..=2, "jsonb", concat),
-    pure("jsonb_delete", 2..=2, "jsonb", delete),
-    pure("jsonb_delete_path", 2..=2, "jsonb", |call| {
-        let (Some(mut value), Some(path)) = (parse(call, 0)?, path(call, 1)) else { return Ok(ScalarValue::Null) };
-        remove_at(&mut value, &path);
-        Ok(text(Some(jsonb_text(&value))))
-    }),
-    pure("jsonb_set", 3..=4, "jsonb", |call| {
-        change(call, |value, path, new, create| {
-            put(value, path, new, create, false);
-        })
-    }),
-    pure("jsonb_insert", 3..=4, "jsonb", |call| {
-        let after = call.boolean(3) == Some(true);
-        let (Some(mut value), Some(path), Some(new)) = (parse(call, 0)?, path(call, 1), parse(call, 2)?) else {
-            return Ok(ScalarValue::Null);
-        };
-        insert(&mut value, &path, new, after);
-        Ok(text(Some(jsonb_text(&value))))
-    }),
-    pure("jsonb_strip_nulls", 1..=1, "jsonb", |call| {
-        Ok(text(parse(call, 0)?.map(|value| jsonb_text(&without_nulls(value)))))
-    }),
-    pure("json_strip_nulls", 1..=1, "json", |call| {
-        Ok(text(parse(call, 0)?.map(|value| without_nulls(value).to_string())))
-    }),
-    pure("jsonb_pretty", 1..=1, "text", |call| {
-        let mut out = String::new();
-        let Some(value) = parse(call, 0)? else { return Ok(ScalarValue::Null) };
-        pretty(&mut out, &value, 0);
-        Ok(text(Some(out)))
     }),
     pure("jsonb_array_length", 1..=1, "int4", array_length),
     pure("json_array_length", 1..=1, "int4", array_length),
@@ -164,7 +128,7 @@ pub fn jsonb_text(value: &Json) -> String {
     out
 }
 
-fn write(out: &mut String, value: &Json) {
+pub fn write(out: &mut String, value: &Json) {
     match value {
         Json::Array(items) => {
             out.push('[');
@@ -188,45 +152,14 @@ fn write(out: &mut String, value: &Json) {
     }
 }
 
-fn sorted(map: &Map<String, Json>) -> Vec<(&String, &Json)> {
+pub fn sorted(map: &Map<String, Json>) -> Vec<(&String, &Json)> {
     let mut pairs: Vec<_> = map.iter().collect();
     pairs.sort_by_key(|(key, _)| (key.len(), key.as_bytes().to_vec()));
     pairs
 }
 
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     Json::String(text.to_owned()).to_string()
-}
-
-fn pretty(out: &mut String, value: &Json, depth: usize) {
-    let indent = |out: &mut String, depth: usize| {
-        out.push('\n');
-        out.push_str(&" ".repeat(depth * 4));
-    };
-    match value {
-        Json::Array(items) if !items.is_empty() => {
-            out.push('[');
-            for (index, item) in items.iter().enumerate() {
-                out.push_str(if index > 0 { "," } else { "" });
-                indent(out, depth + 1);
-                pretty(out, item, depth + 1);
-            }
-            indent(out, depth);
-            out.push(']');
-        }
-        Json::Object(map) if !map.is_empty() => {
-            out.push('{');
-            for (index, (key, item)) in sorted(map).into_iter().enumerate() {
-                out.push_str(if index > 0 { "," } else { "" });
-                indent(out, depth + 1);
-                out.push_str(&format!("{}: ", quoted(key)));
-                pretty(out, item, depth + 1);
-            }
-            indent(out, depth);
-            out.push('}');
-        }
-        other => write(out, other),
-    }
 }
 
 /// A value of any type as JSON; NULL is JSON's null.
@@ -368,13 +301,13 @@ fn step(value: Json, key: &str) -> Option<Json> {
 }
 
 /// An index that may count from the end.
-fn position(key: &str, len: usize) -> Option<usize> {
+pub fn position(key: &str, len: usize) -> Option<usize> {
     let index: i64 = key.parse().ok()?;
     usize::try_from(if index < 0 { i64::try_from(len).ok()? + index } else { index }).ok()
 }
 
 /// `'{a,b}'`, or an array.
-fn path(call: &Call<'_>, index: usize) -> Option<Vec<String>> {
+pub fn path(call: &Call<'_>, index: usize) -> Option<Vec<String>> {
     if let Some(items) = call.texts(index) {
         return Some(items.into_iter().flatten().collect());
     }
@@ -455,140 +388,6 @@ fn has_keys(call: &Call<'_>, test: fn(&Json, &[String]) -> bool) -> Value {
     Ok(ScalarValue::Boolean(parse(call, 0)?.zip(path(call, 1)).map(|(value, keys)| test(&value, &keys))))
 }
 
-fn concat(call: &Call<'_>) -> Value {
-    let (Some(left), Some(right)) = (parse(call, 0)?, parse(call, 1)?) else { return Ok(ScalarValue::Null) };
-    let array = |value: Json| match value {
-        Json::Array(items) => items,
-        other => vec![other],
-    };
-    let joined = match (left, right) {
-        (Json::Object(mut left), Json::Object(right)) => {
-            left.extend(right);
-            Json::Object(left)
-        }
-        (left, right) => {
-            let mut items = array(left);
-            items.extend(array(right));
-            Json::Array(items)
-        }
-    };
-    Ok(text(Some(jsonb_text(&joined))))
-}
-
-fn delete(call: &Call<'_>) -> Value {
-    let Some(mut value) = parse(call, 0)? else { return Ok(ScalarValue::Null) };
-    if call.args[1].is_null() {
-        return Ok(ScalarValue::Null);
-    }
-    if call.args[1].data_type().is_integer() {
-        match &mut value {
-            Json::Array(_) => remove_at(&mut value, &[call.integer(1).unwrap_or(0).to_string()]),
-            _ => return Err(invalid("22023", "cannot delete from object using integer index".into())),
-        }
-        return Ok(text(Some(jsonb_text(&value))));
-    }
-    let keys = call.texts(1).map_or_else(|| vec![call.text(1)], |keys| keys);
-    for key in keys.into_iter().flatten() {
-        match &mut value {
-            Json::Object(map) => {
-                map.remove(&key);
-            }
-            Json::Array(items) => items.retain(|item| item.as_str() != Some(&key)),
-            _ => return Err(invalid("22023", "cannot delete from scalar".into())),
-        }
-    }
-    Ok(text(Some(jsonb_text(&value))))
-}
-
-fn remove_at(value: &mut Json, path: &[String]) {
-    let [key, rest @ ..] = path else { return };
-    match value {
-        Json::Object(map) if rest.is_empty() => {
-            map.remove(key);
-        }
-        Json::Object(map) => {
-            if let Some(inner) = map.get_mut(key) {
-                remove_at(inner, rest);
-            }
-        }
-        Json::Array(items) => {
-            let Some(index) = position(key, items.len()).filter(|index| *index < items.len()) else { return };
-            if rest.is_empty() {
-                items.remove(index);
-            } else {
-                remove_at(&mut items[index], rest);
-            }
-        }
-        _ => {}
-    }
-}
-
-fn change(call: &Call<'_>, by: fn(&mut Json, &[String], Json, bool)) -> Value {
-    let (Some(mut value), Some(path), Some(new)) = (parse(call, 0)?, path(call, 1), parse(call, 2)?) else {
-        return Ok(ScalarValue::Null);
-    };
-    by(&mut value, &path, new, call.boolean(3) != Some(false));
-    Ok(text(Some(jsonb_text(&value))))
-}
-
-fn put(value: &mut Json, path: &[String], new: Json, create: bool, _: bool) {
-    let [key, rest @ ..] = path else { return };
-    match value {
-        Json::Object(map) => match map.get_mut(key) {
-            Some(slot) if rest.is_empty() => *slot = new,
-            Some(slot) => put(slot, rest, new, create, false),
-            None if rest.is_empty() && create => {
-                map.insert(key.clone(), new);
-            }
-            None => {}
-        },
-        Json::Array(items) => match position(key, items.len()) {
-            Some(index) if index < items.len() && rest.is_empty() => items[index] = new,
-            Some(index) if index < items.len() => put(&mut items[index], rest, new, create, false),
-            Some(_) if rest.is_empty() && create => items.push(new),
-            None if rest.is_empty() && create && key.parse::<i64>().is_ok() => items.insert(0, new),
-            _ => {}
-        },
-        _ => {}
-    }
-}
-
-fn insert(value: &mut Json, path: &[String], new: Json, after: bool) {
-    let [key, rest @ ..] = path else { return };
-    match value {
-        Json::Object(map) if rest.is_empty() => {
-            map.entry(key.clone()).or_insert(new);
-        }
-        Json::Object(map) => {
-            if let Some(inner) = map.get_mut(key) {
-                insert(inner, rest, new, after);
-            }
-        }
-        Json::Array(items) => {
-            let index = position(key, items.len()).unwrap_or(0);
-            if rest.is_empty() {
-                items.insert((index + usize::from(after)).min(items.len()), new);
-            } else if let Some(inner) = items.get_mut(index) {
-                insert(inner, rest, new, after);
-            }
-        }
-        _ => {}
-    }
-}
-
-fn without_nulls(value: Json) -> Json {
-    match value {
-        Json::Object(map) => Json::Object(
-            map.into_iter()
-                .filter(|(_, value)| !value.is_null())
-                .map(|(key, value)| (key, without_nulls(value)))
-                .collect(),
-        ),
-        Json::Array(items) => Json::Array(items.into_iter().map(without_nulls).collect()),
-        other => other,
-    }
-}
-
 fn array_length(call: &Call<'_>) -> Value {
     match parse(call, 0)? {
         None => Ok(ScalarValue::Int32(None)),
@@ -626,43 +425,5 @@ fn scalar_of(call: &Call<'_>) -> Value {
             let kind = if kind == "number" { "numeric" } else { kind };
             Err(invalid("22023", format!("cannot cast jsonb {kind} to type {target}")))
         }
-    }
-}
-
-/// Plans `->`, `->>`, `#>`, `#>>`, `@>`, `<@`, `?`, `?|`, `?&`, `||`, `-` and `#-` over json, jsonb and text.
-#[derive(Debug)]
-pub struct JsonOperators;
-
-impl ExprPlanner for JsonOperators {
-    fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> DfResult<PlannerResult<RawBinaryExpr>> {
-        let is_text = |data_type: &DataType| matches!(data_type, DataType::Utf8 | DataType::Utf8View | DataType::Null);
-        // The operators of arrays look the same.
-        let Ok((_, left)) = expr.left.to_field(schema) else { return Ok(PlannerResult::Original(expr)) };
-        if !is_text(left.data_type()) {
-            return Ok(PlannerResult::Original(expr));
-        }
-        let is_jsonb = types::name_of(&left) != "json";
-        let right_is_jsonb = || expr.right.to_field(schema).is_ok_and(|(_, field)| types::name_of(&field) == "jsonb");
-        let pick = |json: &'static str, jsonb: &'static str| if is_jsonb { jsonb } else { json };
-        let (name, swap) = match &expr.op {
-            BinaryOperator::Arrow => (pick("json_get", "jsonb_get"), false),
-            BinaryOperator::LongArrow => ("json_get_text", false),
-            BinaryOperator::HashArrow => (pick("json_get_path", "jsonb_get_path"), false),
-            BinaryOperator::HashLongArrow => ("json_get_path_text", false),
-            BinaryOperator::AtArrow => ("json_contains", false),
-            BinaryOperator::ArrowAt => ("json_contains", true),
-            BinaryOperator::Question => ("json_has_key", false),
-            BinaryOperator::QuestionPipe => ("json_has_any", false),
-            BinaryOperator::QuestionAnd => ("json_has_all", false),
-            BinaryOperator::HashMinus => ("jsonb_delete_path", false),
-            BinaryOperator::StringConcat if types::name_of(&left) == "jsonb" || right_is_jsonb() => {
-                ("jsonb_concat", false)
-            }
-            BinaryOperator::Minus if types::name_of(&left) == "jsonb" => ("jsonb_delete", false),
-            _ => return Ok(PlannerResult::Original(expr)),
-        };
-        let Some(definition) = find(name) else { return Ok(PlannerResult::Original(expr)) };
-        let args = if swap { vec![expr.right, expr.left] } else { vec![expr.left, expr.right] };
-        Ok(PlannerResult::Planned(definition.call(args)))
     }
 }

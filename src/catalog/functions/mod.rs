@@ -27,6 +27,8 @@ mod datetime;
 mod describe;
 mod format;
 mod json;
+mod json_edit;
+mod json_operators;
 mod lists;
 mod names;
 mod numbers;
@@ -45,7 +47,7 @@ mod unknown;
 
 pub use arrays::Vectors;
 pub use datetime::{Temporal, interval_value};
-pub use json::JsonOperators;
+pub use json_operators::JsonOperators;
 pub use names::{REG_TYPES, oid_function, text_function};
 pub use operators::Operators;
 pub use sets::{SETS, SetColumns};
@@ -79,6 +81,7 @@ fn definitions() -> impl Iterator<Item = &'static Definition> {
         signatures::FUNCTIONS,
         procedures::DEFINITIONS,
         json::FUNCTIONS,
+        json_edit::FUNCTIONS,
         datetime::FUNCTIONS,
         lists::FUNCTIONS,
         numbers::FUNCTIONS,

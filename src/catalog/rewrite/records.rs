@@ -58,7 +58,15 @@ pub fn write_out(select: &mut Select) {
     }
     let mut rows = Rows(relations);
     for item in &mut select.projection {
+        let name = match item {
+            SelectItem::UnnamedExpr(Expr::Identifier(name)) => Some(name.clone()),
+            _ => None,
+        };
         let _ = item.visit(&mut rows);
+        if let (SelectItem::UnnamedExpr(expr @ Expr::Function(_)), Some(alias)) = (&mut *item, name) {
+            let expr = super::take(expr);
+            *item = SelectItem::ExprWithAlias { expr, alias };
+        }
     }
 }
 

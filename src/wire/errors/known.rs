@@ -101,6 +101,8 @@ pub const KNOWN: &[Known] = &[
     known("cannot take logarithm", "2201E", Is("cannot take logarithm of a negative number")),
     known("Decimal(precision", "22023", Is("NUMERIC precision and scale are beyond what is supported, 38 digits")),
     known("should satisfy `0 < precision", "22023", Is("NUMERIC precision and scale are beyond what is supported, 38 digits")),
+    known("Invalid string/binary operation: ", "42883", Of(|rest| format!("operator does not exist: {}", until(rest, "\n").replace(" LIKE ", " ~~ ")))),
+    known("Can not find compatible types to compare ", "42883", Of(|rest| format!("operator does not exist: {}", until(rest, "\n").replace(" with [", " = ").replace(']', "")))),
     known("Invalid comparison operation", "42883", Is("operator does not exist for these types")),
     known("requires an even number of arguments", "42883", Is("a function takes an even number of arguments")),
     known("Unsupported LIMIT expression", "0A000", Is("a LIMIT that is not a number is not supported")),
