@@ -24,7 +24,7 @@ async fn each_kind_has_its_code_and_words() {
             "42883 operator does not exist: boolean + bigint | No operator matches the given name and argument types. You might need to add explicit type casts.",
         ),
         ("SELECT 1 UNION SELECT 1, 2", "42601 each UNION query must have the same number of columns"),
-        ("SELECT $1", "08P01 0 parameters are given, but the statement needs 1"),
+        ("SELECT $1", "42P02 there is no parameter $1"),
         (
             "SET rescale_polcy = forwarding",
             "42704 unrecognized configuration parameter \"rescale_polcy\" | Perhaps you meant \"rescale_policy\".",
