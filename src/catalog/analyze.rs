@@ -9,7 +9,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result as DfResult;
-use datafusion::logical_expr::expr::{Cast, InList};
+use datafusion::logical_expr::expr::{Case, Cast, InList};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, ExprSchemable as _, LogicalPlan, Operator};
@@ -65,6 +65,13 @@ fn type_literals(expr: Expr, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
             let low = Box::new(typed(*low, &expr, schema)?);
             let high = Box::new(typed(*high, &expr, schema)?);
             Transformed::yes(Expr::Between(Between { expr, negated, low, high }))
+        }
+        // `CASE x WHEN 't' THEN ...` compares x.
+        Expr::Case(Case { expr: Some(operand), when_then_expr, else_expr }) => {
+            let arms = when_then_expr.into_iter();
+            let arms = arms.map(|(when, then)| Ok((Box::new(typed(*when, &operand, schema)?), then)));
+            let when_then_expr = arms.collect::<DfResult<_>>()?;
+            Transformed::yes(Expr::Case(Case { expr: Some(operand), when_then_expr, else_expr }))
         }
         other => Transformed::no(other),
     })

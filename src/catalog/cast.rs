@@ -103,6 +103,8 @@ fn kind(from: &DataType, to: &DataType) -> Kind {
         (D::Timestamp(..), D::Timestamp(..) | D::Date32 | D::Time64(_)) => Kind::Ours,
         (D::Date32, D::Timestamp(_, Some(_))) => Kind::Ours,
         (D::Float32 | D::Float64 | D::Decimal128(..), to) if to.is_integer() => Kind::Ours,
+        // Arrow rounds more than once.
+        (D::Decimal128(..) | D::Decimal256(..), D::Float32 | D::Float64) => Kind::Ours,
         (D::Interval(_), to) if is_time(to) && !matches!(to, D::Time64(_)) => Kind::Refused,
         (from, D::Interval(_)) if is_time(from) && !matches!(from, D::Time64(_)) => Kind::Refused,
         (D::Boolean, to) if to.is_temporal() || to.is_floating() || to.is_decimal() => Kind::Refused,
@@ -189,6 +191,9 @@ fn convert(value: &ScalarValue, from: &FieldRef, to: &DataType, scope: &Scope) -
             other => crate::wire::value_text(other, Some(from), &scope.style())?,
         };
         return ScalarValue::Utf8(Some(text)).cast_to(to);
+    }
+    if value.data_type().is_decimal() && to.is_floating() {
+        return Ok(from_text(&crate::wire::value_text(value, Some(from), &scope.style())?, to, scope)?);
     }
     if let Some(whole) = whole(value) {
         return Ok(in_range(whole, to)?);

@@ -161,7 +161,6 @@ pub const TYPES: &[PgType] = types![
     "float4[]"     "_float4"      1021 -1 false "i" "x" 0   "real[]";
     "float8[]"     "_float8"      1022 -1 false "d" "x" 0   "double precision[]";
     "oid[]"        "_oid"         1028 -1 false "i" "x" 0   "oid[]";
-    "char[]"       "_char"        1002 -1 false "i" "x" 0   "\"char\"[]";
     "xid[]"        "_xid"         1011 -1 false "i" "x" 0   "xid[]";
     "bpchar[]"     "_bpchar"      1014 -1 false "i" "x" 100 "character[]";
 ];
@@ -216,6 +215,12 @@ pub fn sql_name(field: &Field) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_type_is_there_once() {
+        let names: std::collections::BTreeSet<&str> = TYPES.iter().map(|pg_type| pg_type.name).collect();
+        assert_eq!(names.len(), TYPES.len());
+    }
 
     #[test]
     fn a_field_keeps_its_exact_type_up_to_the_wire() {

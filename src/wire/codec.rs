@@ -2,6 +2,7 @@
 
 use bytes::{Buf as _, BytesMut};
 use pgwire::error::PgWireError;
+use pgwire::messages::simplequery::Query;
 use pgwire::messages::{DecodeContext, PgWireBackendMessage, PgWireFrontendMessage, ProtocolVersion};
 use tokio_util::codec::{Decoder, Encoder};
 
@@ -86,6 +87,10 @@ impl Decoder for Codec {
             Some((tag, rest)) => is_well_formed(*tag, &rest[4..]),
             None => false,
         };
+        // Drivers of long ago call functions by their oids (libpq's large objects). It is the statement of that kind.
+        if message.first() == Some(&b'F') && !starting {
+            return Ok(Some(PgWireFrontendMessage::Query(Query::new("CALL".to_owned()))));
+        }
         if !well_formed {
             return Err(invalid("invalid message format".into()));
         }

@@ -54,7 +54,12 @@ pub fn columns<'a>(schema: &'a Schema, output_name: impl Fn(&'a str) -> &'a str)
         .iter()
         .map(|field| {
             let name = output_name(field.name()).to_owned();
-            let (field, pg_type) = (Arc::clone(field), pg_type(field)?);
+            // What counts rows is unsigned to DataFusion: row_number() and its like.
+            let field = match field.data_type() {
+                DataType::UInt64 => Arc::new(field.as_ref().clone().with_data_type(DataType::Int64)),
+                _ => Arc::clone(field),
+            };
+            let pg_type = pg_type(&field)?;
             Ok(Column { name, field, pg_type, format: FieldFormat::Text, origin: None })
         })
         .collect()

@@ -209,10 +209,7 @@ fn array(bytes: &[u8], item: &Type) -> Result<Option<String>> {
         return Ok(Some("{}".into()));
     }
     if dimensions != 1 {
-        return Err(Error::FeatureNotSupported {
-            what: "a parameter that is an array of several dimensions".into(),
-            hint: "Send it as text.".into(),
-        });
+        return Err(several_dimensions());
     }
     let Some(length) = word(12) else { return Ok(None) };
     let mut at = 20;
@@ -252,6 +249,10 @@ pub(super) fn from_text(text: &str, target: &DataType, time_zone: &str) -> Resul
             S::Binary(Some(bytes)).cast_to(target).map_err(super::errors::from_datafusion)
         }
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            let nested = trimmed.strip_prefix('{').is_some_and(|inner| inner.trim_start().starts_with('{'));
+            if nested && !matches!(item.data_type(), DataType::List(_)) {
+                return Err(several_dimensions());
+            }
             let items = parse_array(trimmed).ok_or_else(|| malformed_array(text))?;
             let items = items.iter().map(|value| match value {
                 Some(value) => from_text(value, item.data_type(), time_zone),
@@ -290,6 +291,13 @@ pub(super) fn bad_input(text: &str, target: &DataType) -> Error {
 
 fn out_of_range(text: &str, target: &DataType) -> Error {
     Error::Data { sqlstate: "22003", message: format!("value \"{text}\" is out of range for type {}", name_of(target)) }
+}
+
+fn several_dimensions() -> Error {
+    Error::FeatureNotSupported {
+        what: "a parameter that is an array of several dimensions".into(),
+        hint: "Send its rows one by one.".into(),
+    }
 }
 
 fn malformed_array(text: &str) -> Error {

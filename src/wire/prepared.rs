@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, ExprSchemable as _, LogicalPlan, Volatility};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable as _, LogicalPlan, Operator, Volatility};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::sqlparser::ast::{self, visit_expressions_mut};
 use pgwire::api::Type;
@@ -293,7 +293,10 @@ fn infer(plan: &LogicalPlan, count: usize) -> Result<Vec<Option<FieldRef>>> {
             expr.apply(|expr| {
                 for (operand, field) in taken(expr, node) {
                     if let Expr::Placeholder(placeholder) = operand {
-                        known.entry(placeholder.id.clone()).or_insert(field);
+                        let known = known.entry(placeholder.id.clone()).or_insert_with(|| Arc::clone(&field));
+                        if known.metadata().is_empty() {
+                            *known = field;
+                        }
                     }
                 }
                 Ok(TreeNodeRecursion::Continue)
@@ -308,6 +311,15 @@ fn infer(plan: &LogicalPlan, count: usize) -> Result<Vec<Option<FieldRef>>> {
 fn taken<'e>(expr: &'e Expr, node: &LogicalPlan) -> Vec<(&'e Expr, FieldRef)> {
     let here = |expr: &Expr| expr.to_field(&merge_schema(&node.inputs())).ok().map(|(_, field)| field);
     match expr {
+        // What has the exact type of a column is of that type, too; a name for an oid is read by a cast only.
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if op.supports_propagation() || *op == Operator::NotEq => {
+            let exact = |other: &Expr| here(other).filter(|field| is_exact(field));
+            match (&**left, &**right) {
+                (Expr::Placeholder(_), other) => exact(other).map(|field| (&**left, field)).into_iter().collect(),
+                (other, Expr::Placeholder(_)) => exact(other).map(|field| (&**right, field)).into_iter().collect(),
+                _ => Vec::new(),
+            }
+        }
         Expr::Cast(cast) => {
             vec![(&*cast.expr, Arc::new(Field::new("", cast.field.data_type().clone(), true)))]
         }
@@ -333,6 +345,12 @@ fn array_of(item: &FieldRef) -> FieldRef {
     let data_type = DataType::List(Arc::new(Field::new_list_field(item.data_type().clone(), true)));
     let marked = item.metadata().get(PG_TYPE_KEY).map(|name| (PG_TYPE_KEY.to_owned(), format!("{name}[]")));
     Arc::new(Field::new("", data_type, true).with_metadata(marked.into_iter().collect()))
+}
+
+/// Whether a parameter that is compared with this may be told to be of just its type.
+fn is_exact(field: &FieldRef) -> bool {
+    let exact = ["oid", "name", "char", "xid", "uuid", "json", "jsonb"];
+    encode::pg_type(field).is_ok_and(|pg_type| exact.contains(&pg_type.name()))
 }
 
 /// A parameter of this type: the Arrow type that its value is read as, marked.

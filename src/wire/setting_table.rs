@@ -180,6 +180,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     )),
     user("jit", "off", Kind::Bool, "Has no effect: queries are never compiled."),
     user("lock_timeout", "0", Kind::Milliseconds, "Has no effect: queries wait for no lock."),
+    user("role", "none", Kind::Choice(&["none"]), "The role that the user has taken on; always none."),
     user("row_security", "on", Kind::Bool, "Has no effect: there are no row policies."),
     user(
         "search_path",

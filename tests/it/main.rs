@@ -18,6 +18,7 @@ mod kafka;
 mod lifecycle;
 mod limits;
 mod model;
+mod protocol;
 mod psql;
 mod server;
 mod shuttle;

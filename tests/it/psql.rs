@@ -280,7 +280,7 @@ async fn control_c_cancels_and_the_session_goes_on() {
     let session = server.connect().await;
     for endless in [
         "SELECT count(*) FROM generate_series(1, 3000000) a, generate_series(1, 3000000) b;",
-        "COPY (SELECT a.value FROM generate_series(1, 3000000) a, generate_series(1, 3000000) b) TO STDOUT \\g /dev/null",
+        "COPY (SELECT 1 FROM generate_series(1, 3000000) a, generate_series(1, 3000000) b) TO STDOUT \\g /dev/null",
         "SELECT 1 \\watch 0.01",
     ] {
         terminal.type_in(&format!("{endless}\n"));

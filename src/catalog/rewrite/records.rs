@@ -4,7 +4,8 @@
 use std::ops::ControlFlow;
 
 use datafusion::logical_expr::sqlparser::ast::{
-    Expr, Ident, Query, Select, SelectItem, SetExpr, TableAliasColumnDef, TableFactor, VisitMut as _, VisitorMut,
+    AccessExpr, Expr, Ident, Query, Select, SelectItem, SetExpr, TableAliasColumnDef, TableFactor, VisitMut as _,
+    VisitorMut,
 };
 
 use super::expressions::text;
@@ -38,6 +39,9 @@ pub fn write_out(select: &mut Select) {
         type Break = ();
 
         fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if let Expr::CompoundFieldAccess { root, access_chain } = expr {
+                qualify(root, access_chain);
+            }
             let Expr::Identifier(name) = &*expr else { return ControlFlow::Continue(()) };
             let is_column =
                 |name: &Ident| self.0.iter().any(|(_, columns)| columns.iter().any(|c| fold(c) == fold(name)));
@@ -55,6 +59,16 @@ pub fn write_out(select: &mut Select) {
     let mut rows = Rows(relations);
     for item in &mut select.projection {
         let _ = item.visit(&mut rows);
+    }
+}
+
+/// `t.a[1]` is an item of the column t.a, not of a row t.
+fn qualify(root: &mut Expr, chain: &mut Vec<AccessExpr>) {
+    if let (Expr::Identifier(relation), [AccessExpr::Dot(Expr::Identifier(column)), AccessExpr::Subscript(_), ..]) =
+        (&*root, chain.as_slice())
+    {
+        *root = Expr::CompoundIdentifier(vec![relation.clone(), column.clone()]);
+        chain.remove(0);
     }
 }
 

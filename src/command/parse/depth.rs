@@ -33,6 +33,15 @@ impl Level {
     }
 }
 
+/// Goes on in the bracket around the one that ends here.
+fn close(open: &mut Vec<Level>, level: &mut Level) {
+    if let Some(outer) = open.pop() {
+        let inner = level.depth();
+        *level = outer;
+        level.deepest_group = level.deepest_group.max(inner);
+    }
+}
+
 /// An upper bound, from the tokens alone: each operator and keyword adds one, a comma starts anew, a bracket is as deep
 /// as the deepest item in it and one more.
 pub(super) fn check(fragment: &Fragment<'_>) -> Result<()> {
@@ -48,12 +57,15 @@ pub(super) fn check(fragment: &Fragment<'_>) -> Result<()> {
                 level.operators += 1;
                 open.push(std::mem::take(&mut level));
             }
-            Token::RParen | Token::RBracket | Token::RBrace => {
-                if let Some(outer) = open.pop() {
-                    let inner = level.depth();
-                    level = outer;
-                    level.deepest_group = level.deepest_group.max(inner);
-                }
+            Token::RParen | Token::RBracket | Token::RBrace => close(&mut open, &mut level),
+            // The arms of a CASE stand side by side, as the items in a bracket do.
+            Token::Word(word) if word.keyword == Keyword::CASE => {
+                level.operators += 1;
+                open.push(std::mem::take(&mut level));
+            }
+            Token::Word(word) if word.keyword == Keyword::END => close(&mut open, &mut level),
+            Token::Word(word) if matches!(word.keyword, Keyword::WHEN | Keyword::THEN | Keyword::ELSE) => {
+                level = Level { before: level.depth(), ..Level::default() };
             }
             Token::Comma => level = Level { before: level.depth(), ..Level::default() },
             Token::Lt if after_array => angles += 1,

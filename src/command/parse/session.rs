@@ -27,6 +27,10 @@ pub(super) fn set(cursor: &mut Cursor<'_>) -> Result<Session> {
     let named =
         cursor.peek(1) == Some(&Token::Eq) || cursor.peek_word(1).is_some_and(|word| word.eq_ignore_ascii_case("TO"));
     let local = !named && cursor.accept_one_of(&["SESSION", "LOCAL"]) == Some("LOCAL");
+    // Poolers come back with these to the user who connected, who never was another.
+    if cursor.accept(&["ROLE", "NONE"]) || cursor.accept(&["AUTHORIZATION", "DEFAULT"]) {
+        return Ok(Session::Set { name: "role".into(), value: SetValue::Default, local });
+    }
     refuse_role(cursor)?;
     let (name, value) = if cursor.accept(&["TIME", "ZONE"]) {
         ("timezone".into(), time_zone(cursor)?)

@@ -390,6 +390,8 @@ async fn copies() {
         // A text goes on after it, and so does a session after a refusal.
         (vec![query("COPY (SELECT 1) TO STDOUT; SELECT 1")], "H d c C(COPY 1) T1 D C(SELECT 1) ZI"),
         (vec![query("COPY numbers FROM STDIN")], "E(0A000) ZI"),
+        // A function's call by its oid.
+        (vec![(b'F', Bytes::from_static(&[0; 10]))], "E(0A000) ZI"),
         (vec![(b'd', Bytes::from_static(b"1\n")), bare(b'c'), query("SELECT 1")], "T1 D C(SELECT 1) ZI"),
         // The extended protocol knows no row limit here, and no columns.
         (

@@ -8,7 +8,7 @@ import QueryStream from 'pg-query-stream';
 
 import { assert, CA, each, feature, HOST, literal, PASSWORD, PORT, TLS_HOST, VALUES } from './common.js';
 
-console.log('version', JSON.parse(fs.readFileSync('node_modules/pg/package.json', 'utf8')).version);
+console.log('version', JSON.parse(fs.readFileSync(new URL('node_modules/pg/package.json', import.meta.url), 'utf8')).version);
 const PLAIN = { host: HOST, port: PORT, user: 'root', database: 'dev' };
 
 async function connect(config = PLAIN) {

@@ -199,7 +199,6 @@ feature(catalog => sub {
     same(join('|', map { "$_->{COLUMN_NAME} $_->{pg_type}" } @$columns), 'id bigint|amount double precision');
     $db->primary_key_info(undef, 'public', 'mv');
     $db->foreign_key_info(undef, 'public', 'mv', undef, undef, undef);
-    $db->statistics_info(undef, 'public', 'mv', undef, undef);
     die 'types' unless @{$db->type_info_all} > 5;
     die 'names' unless grep { /mv/ } $db->tables(undef, 'public', '%', '');
 });

@@ -357,16 +357,17 @@ async fn notices(fixture: &Fixture) -> Outcome {
     let (client, mut connection) = config(fixture, "root").connect(NoTls).await?;
     let hearing = tokio::spawn(async move {
         let mut messages = futures::stream::poll_fn(move |context| connection.poll_message(context));
+        let mut heard = Vec::new();
         while let Some(Ok(message)) = messages.next().await {
             if let AsyncMessage::Notice(notice) = message {
-                return Some(notice.severity().to_owned());
+                heard.push(notice.severity().to_owned());
             }
         }
-        None
+        heard
     });
     client.batch_execute("DROP SOURCE IF EXISTS nowhere").await?;
     drop(client);
-    same(&hearing.await?.as_deref(), &Some("NOTICE"))
+    same(&hearing.await?, &vec!["NOTICE".to_owned()])
 }
 
 /// It asks the catalogs for types that it doesn't know.

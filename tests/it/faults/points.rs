@@ -48,6 +48,10 @@ async fn walk(case: Case) {
     let rows = Rows::create(5, 40);
     let template = template(&case, &rows).await;
     for (index, point) in FailPoint::ALL.iter().copied().enumerate() {
+        // Nobody waits for a deferred rescale; the ALTER that lifts the limit is acknowledged before it or after it.
+        if matches!(case.act, Act::Deferred) && point == BeforeAcknowledged {
+            continue;
+        }
         let dir = tempdir().unwrap();
         fs::copy(template.path().join("tidegate.db"), dir.path().join("tidegate.db")).unwrap();
         let died = die_at(&case, &rows, dir.path(), point).await;
@@ -186,5 +190,5 @@ walks! {
         |point| no_rescale(point) && point != BeforeAcknowledged;
     a_deferred_rescale_whose_time_has_come: &[HELD, "ALTER SOURCE s SET PARALLELISM = 4 DEFERRED"],
         Act::Deferred,
-        |point| !matches!(point, RescaleRecorded | BeforeAcknowledged);
+        |point| point != RescaleRecorded;
 }
