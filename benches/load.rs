@@ -16,7 +16,7 @@ use tokio::sync::Mutex;
 use tokio::time::{interval, sleep};
 use tokio_util::sync::CancellationToken;
 
-#[allow(dead_code, clippy::unwrap_used, clippy::expect_used, reason = "it is the tests' own")]
+#[allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, reason = "it is the tests' own")]
 #[path = "../tests/it/server.rs"]
 mod server;
 

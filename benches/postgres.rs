@@ -18,7 +18,7 @@ use server::Server;
 use tempfile::TempDir;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
-#[allow(dead_code, clippy::unwrap_used, clippy::expect_used, reason = "it is the tests' own")]
+#[allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, reason = "it is the tests' own")]
 #[path = "../tests/it/server.rs"]
 mod server;
 

@@ -40,6 +40,9 @@ pub struct LimitFlags {
     /// Memory that all statements may use together, from 1MB to 1024GB [default: 1GB].
     #[arg(long, value_name = "SIZE", env = "TIDEGATE_QUERY_MEMORY")]
     pub query_memory: Option<String>,
+    /// Memory for views' rows that have been read and may be read again, from 0 to 64GB [default: 64MB].
+    #[arg(long, value_name = "SIZE", env = "TIDEGATE_VIEW_CACHE_MEMORY")]
+    pub view_cache_memory: Option<String>,
     /// Disk space that sorts and groupings may use for what doesn't fit in memory, from 0 to 1024GB [default: 4GB].
     #[arg(long, value_name = "SIZE", env = "TIDEGATE_TEMP_FILE_LIMIT")]
     pub temp_file_limit: Option<String>,
@@ -77,6 +80,8 @@ pub struct Limits {
     pub statement_memory: usize,
     /// Memory that all statements use together.
     pub query_memory: usize,
+    /// Memory for views' rows that have been read.
+    pub view_cache: usize,
     /// Disk space of all statements' temporary files.
     pub temp_files: u64,
     /// Defaults of session settings, as written.
@@ -97,6 +102,7 @@ impl Default for Limits {
             cursors: 1000,
             statement_memory: 256 << 20,
             query_memory: 1 << 30,
+            view_cache: 64 << 20,
             temp_files: 4 << 30,
             timeouts: [
                 ("statement_timeout", none()),
@@ -160,7 +166,7 @@ impl Limits {
         {
             limits.authentication_timeout = Duration::from_secs(within("authentication_timeout", seconds, 1, 600)?);
         }
-        let sizes: [(&mut usize, _, _, _, _, _); 4] = [
+        let sizes: [(&mut usize, _, _, _, _, _); 5] = [
             (
                 &mut limits.message_size,
                 "max_message_size",
@@ -186,6 +192,7 @@ impl Limits {
                 64 << 30,
             ),
             (&mut limits.query_memory, "query_memory", flags.query_memory, file.query_memory, 1 << 20, 1 << 40),
+            (&mut limits.view_cache, "view_cache_memory", flags.view_cache_memory, file.view_cache_memory, 0, 64 << 30),
         ];
         for (limit, name, flag, file, least, most) in sizes {
             if let Some(text) = given.pick(name, flag, file) {
@@ -252,6 +259,12 @@ impl Limits {
                 show_bytes(self.query_memory as u64),
                 None,
                 "Memory that all statements may use together.",
+            ),
+            (
+                "view_cache_memory",
+                show_bytes(self.view_cache as u64),
+                None,
+                "Memory for rows of views that have been read and may be read again.",
             ),
             (
                 "temp_file_limit",

@@ -35,10 +35,24 @@ pub fn is_secret(option: &str) -> bool {
     WORDS.iter().any(|word| option.contains(word)) || option.split(['.', '_']).any(|part| part == PART)
 }
 
-/// Whether a text may name an option that is a secret. Quick, and never wrong when it says no.
+/// Whether a name is one that a person meant to be that of a secret: `pasword`, `passwd`, `IDENTIFIED` (as others have
+/// it).
+pub fn resembles_one(name: &str) -> bool {
+    let name = name.to_lowercase();
+    let alike = |part: &str| {
+        ["identified", "pwd"].contains(&part)
+            || part.contains("passw")
+            || ["password", "encrypted"].iter().any(|word| strsim::osa_distance(part, word) <= 2)
+    };
+    name.split('.').any(alike)
+}
+
+/// Whether a text may name a secret, or be about one. Quick, and never wrong when it says no.
 pub fn may_name_one(text: &str) -> bool {
-    // Names may be written with blanks around their dots, so only what stands before a dot is searched for.
-    let parts = WORDS.iter().filter_map(|word| word.split('.').next()).chain([PART]);
+    // Names may be written with blanks around their dots, so only what stands before a dot is searched for. The last
+    // words are those of statements on users, and what is left of a password that is misspelt.
+    let parts = WORDS.iter().filter_map(|word| word.split('.').next());
+    let parts = parts.chain([PART, "user", "role", "identif", "pwd", "pas", "ssw", "wor", "encr"]);
     let text = text.as_bytes();
     parts.map(str::as_bytes).any(|part| text.windows(part.len()).any(|window| window.eq_ignore_ascii_case(part)))
 }
@@ -105,6 +119,14 @@ mod tests {
             assert!(!is_secret(option), "{option}");
         }
         assert!(!may_name_one("SELECT a FROM b WHERE c = 'd'"));
+        for name in
+            ["pasword", "PASSWRD", "passwort", "pssword", "passwd", "pwd", "IDENTIFIED", "encrypt", "sasl.pasword"]
+        {
+            assert!(resembles_one(name) && may_name_one(name), "{name}");
+        }
+        for name in ["topic", "path", "login", "valid", "world", "word"] {
+            assert!(!resembles_one(name), "{name}");
+        }
     }
 
     #[test]

@@ -48,7 +48,7 @@ impl Throttle {
     /// How long an attempt from an address has to wait. `None`: too many wait already.
     pub fn attempt(&self, address: IpAddr, now: Instant) -> Option<Duration> {
         let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(failures) = addresses.get_mut(&key(address)) else { return Some(Duration::ZERO) };
+        let Some(failures) = addresses.get_mut(&network(address)) else { return Some(Duration::ZERO) };
         let delay = failures.delay();
         if delay.is_zero() || now.duration_since(failures.last) > FORGET {
             return Some(Duration::ZERO);
@@ -65,15 +65,15 @@ impl Throttle {
     /// An attempt has failed.
     pub fn failed(&self, address: IpAddr, now: Instant) {
         let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = key(address);
-        if addresses.len() >= MOST && !addresses.contains_key(&key) {
+        let network = network(address);
+        if addresses.len() >= MOST && !addresses.contains_key(&network) {
             addresses.retain(|_, failures| now.duration_since(failures.last) <= FORGET);
             let oldest = addresses.iter().min_by_key(|(_, failures)| failures.last).map(|(address, _)| *address);
             if let Some(oldest) = oldest.filter(|_| addresses.len() >= MOST) {
                 addresses.remove(&oldest);
             }
         }
-        let failures = addresses.entry(key).or_insert(Failures { count: 0, last: now, free_at: now });
+        let failures = addresses.entry(network).or_insert(Failures { count: 0, last: now, free_at: now });
         if now.duration_since(failures.last) > FORGET {
             failures.count = 0;
         }
@@ -82,8 +82,8 @@ impl Throttle {
     }
 }
 
-/// A client of IPv6 has a whole network to itself.
-fn key(address: IpAddr) -> IpAddr {
+/// What counts as one client's address: a client of IPv6 has a whole network to itself.
+pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) if !v6.is_loopback() => {
             let [a, b, c, d, ..] = v6.segments();

@@ -1,4 +1,4 @@
-//! `pg_settings` and `pg_stat_activity`: rows that the connection's host tells.
+//! `pg_settings`, `pg_stat_activity`, `pg_stat_ssl` and `pg_stat_gssapi`: rows that the connection's host tells.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use datafusion::arrow::array::{
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::error::Result as DfResult;
 
-use super::scope::{Activity, Scope, Setting};
+use super::scope::{Activity, Encryption, Scope, Setting};
 use super::{statics, types};
 use crate::auth;
 use crate::error::Result;
@@ -66,9 +66,47 @@ pub fn activity(scope: &Scope) -> DfResult<RecordBatch> {
     })
 }
 
+/// The rows of `pg_stat_ssl`: how each connection is encrypted.
+pub fn tls(scope: &Scope) -> DfResult<RecordBatch> {
+    let mut rows = scope.host.activity();
+    hide_from_others(scope, &mut rows)?;
+    let text = |value: fn(&Encryption) -> &str| -> ArrayRef {
+        Arc::new(rows.iter().map(|row| row.encryption.as_ref().map(value)).collect::<StringArray>())
+    };
+    batch("pg_stat_ssl", rows.len(), |column| {
+        Some(match column {
+            "pid" => Arc::new(rows.iter().map(|row| Some(row.pid)).collect::<Int32Array>()),
+            // Of others it isn't told.
+            "ssl" => Arc::new(
+                rows.iter()
+                    .map(|row| row.client_addr.as_ref().map(|_| row.encryption.is_some()))
+                    .collect::<BooleanArray>(),
+            ),
+            "version" => text(|encryption| &encryption.version),
+            "cipher" => text(|encryption| &encryption.cipher),
+            "bits" => {
+                Arc::new(rows.iter().map(|row| row.encryption.as_ref().map(|tls| tls.bits)).collect::<Int32Array>())
+            }
+            _ => return None,
+        })
+    })
+}
+
+/// The rows of `pg_stat_gssapi`: there is no GSSAPI.
+pub fn gssapi(scope: &Scope) -> DfResult<RecordBatch> {
+    let rows = scope.host.activity();
+    batch("pg_stat_gssapi", rows.len(), |column| {
+        Some(match column {
+            "pid" => Arc::new(rows.iter().map(|row| Some(row.pid)).collect::<Int32Array>()),
+            "gss_authenticated" | "encrypted" => Arc::new(BooleanArray::from(vec![false; rows.len()])),
+            _ => return None,
+        })
+    })
+}
+
 /// Only superusers and operators see what others do, as in PostgreSQL. Gives the users' ids.
 fn hide_from_others(scope: &Scope, rows: &mut [Activity]) -> Result<Vec<Option<i32>>> {
-    scope.read(|connection| {
+    scope.read_privileges(|connection| {
         let user = users::find(connection, &scope.user)?;
         let sees_all = match &user {
             Some(user) => user.superuser || auth::is_member(connection, user.id, users::OPERATOR)?,

@@ -40,6 +40,7 @@ use crate::limits::{Limits, show_bytes};
 pub struct Memory {
     all: Arc<dyn MemoryPool>,
     runtime: Arc<RuntimeEnv>,
+    view_cache: usize,
 }
 
 impl Memory {
@@ -66,7 +67,13 @@ impl Memory {
         let all: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(limits.query_memory));
         let disk = DiskManagerBuilder::default().with_mode(mode).with_max_temp_directory_size(limits.temp_files);
         let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(&all)).with_disk_manager_builder(disk);
-        Ok(Self { all, runtime: runtime.build_arc().map_err(|error| failed(error.to_string()))? })
+        let runtime = runtime.build_arc().map_err(|error| failed(error.to_string()))?;
+        Ok(Self { all, runtime, view_cache: limits.view_cache })
+    }
+
+    /// Bytes of views' rows that are kept in memory.
+    pub fn view_cache(&self) -> usize {
+        self.view_cache
     }
 
     /// Without anything that tests would leave behind.

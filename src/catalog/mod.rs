@@ -28,6 +28,7 @@ mod marks;
 mod number_pattern;
 mod origin;
 mod own_functions;
+mod pages;
 mod rescale;
 mod rewrite;
 pub mod scope;
@@ -48,7 +49,7 @@ pub use connection::prepare_connection;
 pub use guard::Memory;
 pub use origin::{Origin, origins};
 pub use rewrite::output_name;
-pub use scope::{Activity, Host, Server, Setting};
+pub use scope::{Activity, Encryption, Host, Server, Setting};
 pub use session::{Catalog, Session};
 
 /// The only database.

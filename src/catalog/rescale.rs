@@ -42,7 +42,8 @@ pub const FUNCTIONS: &[Definition] = &[stable("can_rescale", 2..=2, "bool", |cal
 /// Runs the check on the query's snapshot, under the session's policy.
 fn report(scope: &Scope, source: &str, target: &str) -> Result<Report> {
     let target = Target::parse(target).map_err(|message| Error::Data { sqlstate: "22023", message })?;
-    scope.read(|connection| match relations::find(connection, source)? {
+    let found = scope.read(|connection| relations::find(connection, source))?;
+    scope.read_privileges(|connection| match &found {
         Some(found) => {
             let object = Object::Relation { oid: found.id.into(), kind: found.kind.as_str(), name: source };
             authorize(connection, &scope.user, Action::Inspect, object)

@@ -41,6 +41,15 @@ pub trait Host: Send + Sync + fmt::Debug {
 
     /// Ends the connection. False: there is no such connection.
     fn terminate(&self, pid: i32) -> bool;
+
+    /// Where privileges are looked up, when they may have changed since the statement's snapshot was taken. `None`: the
+    /// snapshot tells them.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn authority(&self) -> Result<Option<Arc<Snapshot>>> {
+        Ok(None)
+    }
 }
 
 /// A row of `pg_settings`.
@@ -64,6 +73,17 @@ pub struct Setting {
     pub reset_value: String,
 }
 
+/// How a connection is encrypted: `pg_stat_ssl`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Encryption {
+    /// `TLSv1.2` or `TLSv1.3`.
+    pub version: String,
+    /// The cipher suite, as the standards name it.
+    pub cipher: String,
+    /// The length of its key.
+    pub bits: i32,
+}
+
 /// A row of `pg_stat_activity`.
 #[derive(Debug, Clone, Default)]
 pub struct Activity {
@@ -75,6 +95,8 @@ pub struct Activity {
     pub application_name: String,
     /// Where it comes from.
     pub client_addr: Option<String>,
+    /// How it is encrypted. `None`: it isn't.
+    pub encryption: Option<Encryption>,
     /// And from which port.
     pub client_port: Option<i32>,
     /// When it was made, in microseconds since 1970.
@@ -185,6 +207,17 @@ impl Scope {
     /// How the session wants its values printed.
     pub fn style(&self) -> Style {
         Style::by(|name| self.host.setting(name).unwrap_or_default())
+    }
+
+    /// Reads what somebody may do. A transaction block keeps its snapshot, but not what was allowed when it began.
+    ///
+    /// # Errors
+    /// Those of `read`, and that there is no snapshot.
+    pub fn read_privileges<T>(&self, read: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        match self.host.authority()? {
+            Some(authority) => authority.with(read),
+            None => self.read(read),
+        }
     }
 
     /// The schemas that an unqualified name is looked for in, in order.

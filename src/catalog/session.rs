@@ -30,6 +30,7 @@ use super::casts::Arrays;
 use super::functions::{self, JsonOperators, Operators, Unknown, Vectors};
 use super::guard::{GuardPlan, Memory};
 use super::origin::Relation;
+use super::pages::Pages;
 use super::rescale::CheckRescale;
 use super::scope::{Host, Scope, ScopeExtension, Server};
 use super::strict::Strict;
@@ -47,6 +48,7 @@ use crate::store::view_rows;
 pub struct Catalog {
     server: Server,
     memory: Memory,
+    pages: Arc<Pages>,
     state: SessionState,
     tables: HashMap<(&'static str, &'static str), Arc<dyn TableProvider>>,
 }
@@ -105,7 +107,8 @@ impl Catalog {
                 ((view.schema.as_str(), view.name.as_str()), table)
             })
             .collect();
-        Arc::new(Self { server, memory, state, tables })
+        let pages = Arc::new(Pages::new(memory.view_cache()));
+        Arc::new(Self { server, memory, pages, state, tables })
     }
 
     /// A client connection's session.
@@ -300,14 +303,15 @@ impl Session {
                     fields.extend(types::by_name(pg_type).map(|pg_type| pg_type.field(column)));
                 }
             }
-            let table = SqliteTable::rows(format!("main.mv_{id}"), datafusion::arrow::datatypes::Schema::new(fields));
+            let schema = datafusion::arrow::datatypes::Schema::new(fields);
+            let table = SqliteTable::rows(format!("main.mv_{id}"), schema, Arc::clone(&self.catalog.pages));
             Ok(Some(Arc::new(table) as Arc<dyn TableProvider>))
         })
     }
 
     /// Lets the user read a relation that exists, and tells its oid.
     fn authorize(&self, schema: &str, name: &str) -> Result<i64> {
-        self.scope.read(|connection| {
+        let (oid, kind, shown) = self.scope.read(|connection| {
             let oid: Option<i64> = connection
                 .prepare_cached(
                     "SELECT r.oid FROM \"base.relations\" r JOIN temp.catalog_schemas s ON s.oid = r.namespace
@@ -319,9 +323,24 @@ impl Session {
                 if schema == "public" && !name.starts_with("__internal_") { "materialized view" } else { "table" };
             let shown = if schema == "public" { name.to_owned() } else { format!("{schema}.{name}") };
             let oid = oid.ok_or_else(|| Error::Internal(format!("{shown} has no oid")))?;
-            let object = auth::Object::Relation { oid, kind, name: &shown };
-            auth::authorize(connection, &self.scope.user, auth::Action::Select, object).map(|()| oid)
-        })
+            Ok((oid, kind, shown))
+        })?;
+        let object = auth::Object::Relation { oid, kind, name: &shown };
+        let ask = |connection: &rusqlite::Connection| {
+            auth::authorize(connection, &self.scope.user, auth::Action::Select, object)
+        };
+        let is_there = |connection: &rusqlite::Connection| {
+            connection
+                .prepare_cached("SELECT 1 FROM \"base.relations\" WHERE oid = ?1")
+                .and_then(|mut statement| statement.exists([oid]))
+                .map_err(|source| store_error("look up a relation", source))
+        };
+        match self.scope.host.authority()? {
+            Some(now) if now.with(is_there)? => now.with(ask),
+            // What has been dropped since is nobody's to revoke: the snapshot tells.
+            _ => self.scope.read(ask),
+        }
+        .map(|()| oid)
     }
 
     fn undefined(&self, name: &TableReference) -> Error {

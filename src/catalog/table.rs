@@ -22,6 +22,7 @@ use rusqlite::types::Value;
 
 use super::batch::BatchBuilder;
 use super::filter::{self, Condition};
+use super::pages::Pages;
 use super::scope::Scope;
 use super::store_error;
 use super::view::Column;
@@ -38,6 +39,7 @@ pub struct SqliteTable {
     relation: Arc<str>,
     schema: SchemaRef,
     paging: Paging,
+    pages: Option<Arc<Pages>>,
     table_type: TableType,
 }
 
@@ -61,16 +63,19 @@ impl SqliteTable {
             relation: relation.into(),
             schema: Arc::new(Schema::new(fields)),
             paging: Paging::None,
+            pages: None,
             table_type: TableType::View,
         }
     }
 
-    /// A table with a rowid, which may have any number of rows.
-    pub fn rows(relation: String, schema: Schema) -> Self {
+    /// A table with a rowid, which may have any number of rows and only ever gets more of them, behind those that it has.
+    /// Full pages are kept in `pages`.
+    pub fn rows(relation: String, schema: Schema, pages: Arc<Pages>) -> Self {
         Self {
             relation: relation.into(),
             schema: Arc::new(schema),
             paging: Paging::ByRowid,
+            pages: Some(pages),
             table_type: TableType::Base,
         }
     }
@@ -134,6 +139,7 @@ struct Query {
     relation: Arc<str>,
     schema: SchemaRef,
     paging: Paging,
+    pages: Option<Arc<Pages>>,
     condition: Condition,
     limit: Option<usize>,
 }
@@ -147,7 +153,10 @@ impl SqliteScan {
             Boundedness::Bounded,
         )
         .with_scheduling_type(SchedulingType::Cooperative);
-        let query = Query { relation: Arc::clone(&table.relation), schema, paging: table.paging, condition, limit };
+        // A page of what meets a condition is another one for every condition, and where few rows are wanted, none is full.
+        let pages = table.pages.clone().filter(|_| condition.sql.is_empty() && limit.is_none());
+        let relation = Arc::clone(&table.relation);
+        let query = Query { relation, schema, paging: table.paging, pages, condition, limit };
         Self { query: Arc::new(query), properties: Arc::new(properties) }
     }
 
@@ -306,7 +315,27 @@ impl Query {
         })
     }
 
+    /// A page from those that are kept, if it is and this moment sees all of it.
+    fn kept_page(&self, snapshot: &Snapshot, page: Page) -> Result<Option<(RecordBatch, Option<Page>)>> {
+        let kept = self.pages.as_ref().and_then(|pages| pages.get(&self.relation, page.after, &self.schema));
+        let Some((batch, last)) = kept else { return Ok(None) };
+        let newest: Option<i64> = snapshot.with(|connection| {
+            let failed = |source| store_error("read a materialized view", source);
+            let sql = format!("SELECT max(_rowid_) FROM {}", self.relation);
+            let mut statement = connection.prepare_cached(&sql).map_err(failed)?;
+            statement.query_row([], |row| row.get(0)).map_err(failed)
+        })?;
+        if newest.is_none_or(|newest| newest < last) {
+            return Ok(None);
+        }
+        let rows_before = page.rows_before + batch.num_rows();
+        Ok(Some((batch, Some(Page { after: Some(last), rows_before }))))
+    }
+
     fn read_page(&self, snapshot: &Snapshot, page: Page) -> Result<(RecordBatch, Option<Page>)> {
+        if let Some(kept) = self.kept_page(snapshot, page)? {
+            return Ok(kept);
+        }
         let size = self.page_size(page.rows_before);
         let sql = self.sql(page.after.is_some(), size);
         let mut parameters = self.condition.parameters.clone();
@@ -324,7 +353,11 @@ impl Query {
             let read = builder.len();
             let rows_before = page.rows_before + read;
             let more = Some(read) == size && self.limit.is_none_or(|limit| rows_before < limit);
-            Ok((builder.finish()?, more.then_some(Page { after, rows_before })))
+            let batch = builder.finish()?;
+            if let (Some(pages), Some(last), BATCH_ROWS) = (&self.pages, after, read) {
+                pages.put(&self.relation, page.after, &batch, last);
+            }
+            Ok((batch, more.then_some(Page { after, rows_before })))
         })
     }
 }

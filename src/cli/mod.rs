@@ -6,6 +6,7 @@ mod client;
 pub mod connector;
 pub mod demo;
 pub mod passwd;
+mod pgpass;
 mod secure;
 pub mod serve;
 pub mod watch;

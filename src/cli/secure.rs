@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio_postgres::config::SslMode;
 
 use super::connector::Connector;
@@ -21,16 +22,23 @@ pub struct Wanted {
     pub mode: SslMode,
     /// The file of the certificates to trust. `None`: the server's isn't looked at, as libpq doesn't for `require`.
     root: Option<String>,
+    /// Whether the certificate has to be for the server's name: not for `verify-ca`.
+    name_matters: bool,
 }
 
 impl Wanted {
-    /// Reads a URL's `sslmode` and `sslrootcert`.
+    /// Reads a URL's `sslmode` and `sslrootcert`; what it doesn't say is taken from `PGSSLMODE` and `PGSSLROOTCERT`.
     ///
     /// # Errors
     /// [`Error::InvalidValue`] for a mode that there isn't, and for `verify-full` without a certificate to trust.
     pub fn of(url: &str) -> Result<Self> {
+        let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        Self::with_defaults(url, variable("PGSSLMODE"), variable("PGSSLROOTCERT"))
+    }
+
+    fn with_defaults(url: &str, mode: Option<String>, default_root: Option<String>) -> Result<Self> {
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
-        let (mut mode, mut root, mut rest) = ("prefer", None, Vec::new());
+        let (mut mode, mut root, mut rest) = (mode.as_deref().unwrap_or("prefer"), None, Vec::new());
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             match pair.split_once('=') {
                 Some(("sslmode", value)) => mode = value,
@@ -41,16 +49,21 @@ impl Wanted {
         let wrong = |value: &str, allowed: &str| {
             Err(Error::InvalidValue { what: "sslmode".into(), value: value.into(), allowed: allowed.into() })
         };
+        // Where nothing is to be trusted, a variable that says what to trust is for others.
+        let root = root.or(default_root.filter(|_| !["disable", "prefer"].contains(&mode)));
+        let name_matters = mode != "verify-ca";
         let mode = match (mode, &root) {
             ("disable", _) => SslMode::Disable,
             ("prefer", None) => SslMode::Prefer,
-            ("require" | "verify-full", Some(_)) | ("require", None) => SslMode::Require,
-            ("prefer", Some(_)) => return wrong(mode, "require or verify-full, beside sslrootcert"),
-            ("verify-full", None) => return wrong(mode, "verify-full with sslrootcert=FILE"),
-            _ => return wrong(mode, "disable, prefer, require or verify-full"),
+            ("require" | "verify-ca" | "verify-full", Some(_)) | ("require", None) => SslMode::Require,
+            ("prefer", Some(_)) => return wrong(mode, "require, verify-ca or verify-full, beside sslrootcert"),
+            ("verify-ca" | "verify-full", None) => {
+                return wrong(mode, "verify-ca or verify-full with sslrootcert=FILE");
+            }
+            _ => return wrong(mode, "disable, prefer, require, verify-ca or verify-full"),
         };
         let separator = if rest.is_empty() { "" } else { "?" };
-        Ok(Self { url: format!("{base}{separator}{}", rest.join("&")), mode, root })
+        Ok(Self { url: format!("{base}{separator}{}", rest.join("&")), mode, root, name_matters })
     }
 
     /// How to shake hands.
@@ -63,7 +76,12 @@ impl Wanted {
             .with_safe_default_protocol_versions()
             .map_err(|error| Error::Internal(error.to_string()))?;
         let config = match &self.root {
-            Some(path) => builder.with_root_certificates(roots(path)?).with_no_client_auth(),
+            Some(path) if self.name_matters => builder.with_root_certificates(roots(path)?).with_no_client_auth(),
+            Some(path) => {
+                let chain = WebPkiServerVerifier::builder_with_provider(Arc::new(roots(path)?), provider).build();
+                let chain = chain.map_err(|error| Error::Internal(error.to_string()))?;
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(OfAnyName(chain))).with_no_client_auth()
+            }
             None => {
                 builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyName(provider))).with_no_client_auth()
             }
@@ -83,6 +101,51 @@ fn roots(path: &str) -> Result<RootCertStore> {
         store.add(certificate).map_err(|error| failed(error.to_string()))?;
     }
     if store.is_empty() { Err(failed("it holds no certificate".into())) } else { Ok(store) }
+}
+
+/// Takes a certificate of an authority that is trusted, for whatever name: `verify-ca`.
+#[derive(Debug)]
+struct OfAnyName(Arc<WebPkiServerVerifier>);
+
+impl ServerCertVerifier for OfAnyName {
+    fn verify_server_cert(
+        &self,
+        leaf: &CertificateDer<'_>,
+        chain: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        // The name is looked at last, when all else is right.
+        match self.0.verify_server_cert(leaf, chain, name, ocsp, now) {
+            Err(rustls::Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) => Ok(ServerCertVerified::assertion()),
+            other => other,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, cert, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, cert, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
 }
 
 /// Takes any certificate, as libpq does without one to trust. Who has a password still finds out whom it talks to: its
@@ -129,15 +192,23 @@ impl ServerCertVerifier for AnyName {
 mod tests {
     use super::*;
 
+    fn of(url: &str) -> Result<Wanted> {
+        Wanted::with_defaults(url, None, None)
+    }
+
     #[test]
     fn a_url_says_how() {
-        let wanted =
-            Wanted::of("postgres://u@h/dev?sslmode=verify-full&connect_timeout=3&sslrootcert=%2Fca.pem").unwrap();
+        let wanted = of("postgres://u@h/dev?sslmode=verify-full&connect_timeout=3&sslrootcert=%2Fca.pem").unwrap();
         assert_eq!(wanted.url, "postgres://u@h/dev?connect_timeout=3");
         assert_eq!((wanted.mode, wanted.root.as_deref()), (SslMode::Require, Some("/ca.pem")));
-        assert_eq!(Wanted::of("postgres://u@h/dev").unwrap().mode, SslMode::Prefer);
+        assert_eq!(of("postgres://u@h/dev").unwrap().mode, SslMode::Prefer);
+        let from_env =
+            Wanted::with_defaults("postgres://h/", Some("verify-ca".into()), Some("/ca.pem".into())).unwrap();
+        assert_eq!((from_env.mode, from_env.name_matters), (SslMode::Require, false));
+        let url_wins = Wanted::with_defaults("postgres://h/?sslmode=disable", Some("require".into()), None).unwrap();
+        assert_eq!(url_wins.mode, SslMode::Disable);
         for mode in ["verify-full", "verify-ca", "allow", "maybe"] {
-            assert_eq!(Wanted::of(&format!("postgres://h/?sslmode={mode}")).unwrap_err().sqlstate(), "22023", "{mode}");
+            assert_eq!(of(&format!("postgres://h/?sslmode={mode}")).unwrap_err().sqlstate(), "22023", "{mode}");
         }
     }
 }

@@ -359,6 +359,9 @@ pub enum Session {
     Unlisten(String),
     /// `UNLISTEN *`
     UnlistenAll,
+    /// `RESET ROLE`, `SET ROLE NONE`, `SET SESSION AUTHORIZATION DEFAULT`, with the word that it begins with: back to
+    /// the user that has connected. Nobody ever acts as another one.
+    OwnRole(&'static str),
 }
 
 /// How `COPY` writes rows.

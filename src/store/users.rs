@@ -159,11 +159,47 @@ pub fn rename(tx: &Connection, user: &User, to: &str) -> Result<()> {
     Ok(())
 }
 
+/// Makes a relation another user's.
+///
+/// # Errors
+/// [`Error::Store`].
+pub fn set_owner(tx: &Connection, relation: i32, owner: &User) -> Result<()> {
+    tx.execute("UPDATE relations SET owner = ?1 WHERE id = ?2", params![owner.name, relation])
+        .context("changing an owner")?;
+    Ok(())
+}
+
+/// Makes all that a user owns another's.
+///
+/// # Errors
+/// [`Error::Store`].
+pub fn reassign(tx: &Connection, from: &User, to: &User) -> Result<()> {
+    tx.execute("UPDATE relations SET owner = ?1 WHERE owner = ?2", [&to.name, &from.name])
+        .context("changing owners")?;
+    Ok(())
+}
+
+/// Takes away all that a user was granted on relations and schemas.
+///
+/// # Errors
+/// SQLSTATE 2BP01 when it owns something.
+pub fn drop_owned(tx: &Connection, user: &User) -> Result<()> {
+    refuse_owner(tx, user)?;
+    tx.execute("DELETE FROM grants WHERE grantee = ?1", [user.id]).context("revoking what was granted")?;
+    Ok(())
+}
+
 /// Takes a user away, with its memberships and what it was granted.
 ///
 /// # Errors
 /// SQLSTATE 2BP01 when it owns something.
 pub fn delete(tx: &Connection, user: &User) -> Result<()> {
+    refuse_owner(tx, user)?;
+    tx.execute("DELETE FROM users WHERE id = ?1", [user.id]).context("dropping a user")?;
+    Ok(())
+}
+
+fn refuse_owner(tx: &Connection, user: &User) -> Result<()> {
     let owned: Vec<String> = tx
         .prepare("SELECT kind || ' ' || name FROM relations WHERE owner = ?1 ORDER BY name")
         .and_then(|mut statement| statement.query_map([&user.name], |row| row.get(0))?.collect())
@@ -172,7 +208,6 @@ pub fn delete(tx: &Connection, user: &User) -> Result<()> {
         let dependents = owned.into_iter().map(|object| format!("owner of {object}")).collect();
         return Err(Error::OwnsObjects { name: user.name.clone(), dependents });
     }
-    tx.execute("DELETE FROM users WHERE id = ?1", [user.id]).context("dropping a user")?;
     Ok(())
 }
 

@@ -34,8 +34,10 @@ impl CatalogPlanner {
 impl Planner for CatalogPlanner {
     fn session(&self, info: SessionInfo) -> Box<dyn PlanSession> {
         let (user, pid) = (info.user.clone(), info.pid);
-        let session = self.catalog.session(user, pid, Arc::new(SessionHost(info)));
-        Box::new(CatalogSession { session, store: self.store.clone() })
+        let age = Arc::new(Age { version: Arc::clone(&self.version), of_snapshot: AtomicU64::new(u64::MAX) });
+        let host = SessionHost { info, store: self.store.clone(), age: Arc::clone(&age) };
+        let session = self.catalog.session(user, pid, Arc::new(host));
+        Box::new(CatalogSession { session, store: self.store.clone(), age })
     }
 
     fn version(&self) -> u64 {
@@ -46,6 +48,16 @@ impl Planner for CatalogPlanner {
 struct CatalogSession {
     session: catalog::Session,
     store: Store,
+    age: Arc<Age>,
+}
+
+/// Whether a session's snapshot still tells who may do what.
+#[derive(Debug)]
+struct Age {
+    /// Counted up when that may have changed.
+    version: Arc<AtomicU64>,
+    /// What it was before the snapshot was taken.
+    of_snapshot: AtomicU64,
 }
 
 #[async_trait]
@@ -55,7 +67,9 @@ impl PlanSession for CatalogSession {
     }
 
     fn begin_snapshot(&self) -> Result<SnapshotHandle> {
+        let version = self.age.version.load(Ordering::SeqCst);
         let snapshot = Arc::new(self.store.snapshot()?);
+        self.age.of_snapshot.store(version, Ordering::SeqCst);
         self.session.set_snapshot(Arc::clone(&snapshot));
         Ok(snapshot)
     }
@@ -95,16 +109,25 @@ impl Snapshot for store::Snapshot {
     }
 }
 
-#[derive(Debug)]
-struct SessionHost(SessionInfo);
+struct SessionHost {
+    info: SessionInfo,
+    store: Store,
+    age: Arc<Age>,
+}
+
+impl std::fmt::Debug for SessionHost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SessionHost").field("info", &self.info).finish_non_exhaustive()
+    }
+}
 
 impl Host for SessionHost {
     fn setting(&self, name: &str) -> Option<String> {
-        self.0.settings.get(name).ok()
+        self.info.settings.get(name).ok()
     }
 
     fn settings(&self) -> Vec<Setting> {
-        let rows = self.0.settings.read(super::settings::Settings::all);
+        let rows = self.info.settings.read(super::settings::Settings::all);
         rows.into_iter()
             .map(|row| Setting {
                 name: row.name,
@@ -120,12 +143,12 @@ impl Host for SessionHost {
     }
 
     fn set(&self, name: &str, value: &str, local: bool) -> Result<String> {
-        self.0.settings.write(|settings| settings.set(name, value, local))?;
-        self.0.settings.get(name)
+        self.info.settings.write(|settings| settings.set(name, value, local))?;
+        self.info.settings.get(name)
     }
 
     fn activity(&self) -> Vec<Activity> {
-        let sessions = self.0.sessions.activity();
+        let sessions = self.info.sessions.activity();
         sessions
             .into_iter()
             .map(|session| Activity {
@@ -134,6 +157,7 @@ impl Host for SessionHost {
                 application_name: session.application_name,
                 client_addr: Some(session.client.ip().to_string()),
                 client_port: Some(i32::from(session.client.port())),
+                encryption: session.encryption,
                 backend_start: micros(session.started_at),
                 query_start: session.query_started_at.map(micros),
                 state: session.state.as_str().to_owned(),
@@ -143,11 +167,19 @@ impl Host for SessionHost {
     }
 
     fn cancel(&self, pid: i32) -> bool {
-        self.0.sessions.cancel(pid)
+        self.info.sessions.cancel(pid)
     }
 
     fn terminate(&self, pid: i32) -> bool {
-        self.0.sessions.terminate(pid)
+        self.info.sessions.terminate(pid)
+    }
+
+    fn authority(&self) -> Result<Option<Arc<store::Snapshot>>> {
+        let version = self.age.version.load(Ordering::SeqCst);
+        if self.age.of_snapshot.load(Ordering::SeqCst) == version {
+            return Ok(None);
+        }
+        self.store.snapshot().map(|now| Some(Arc::new(now)))
     }
 }
 

@@ -21,6 +21,7 @@ use super::session::Session;
 use super::tls::{self, Tls};
 use super::transaction::Status;
 use super::{errors, extended, limits, simple};
+use crate::catalog::Encryption;
 use crate::command;
 use crate::error::{Error, Result};
 
@@ -99,6 +100,14 @@ impl Link {
     /// The hash of the server's certificate; None without TLS.
     pub fn end_point(&self) -> Option<Arc<[u8]>> {
         self.end_point.clone()
+    }
+
+    /// How the connection is encrypted; None without TLS.
+    pub fn encryption(&self) -> Option<Encryption> {
+        match self.framed.get_ref() {
+            Either::Left(_) => None,
+            Either::Right(stream) => Some(tls::encryption(stream.get_ref().1)),
+        }
     }
 
     pub fn codec(&mut self) -> &mut Codec {

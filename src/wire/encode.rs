@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use bytes::{BufMut, BytesMut};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StringArray};
-use datafusion::arrow::compute::cast;
+use datafusion::arrow::compute::{CastOptions, cast, cast_with_options};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion::common::ScalarValue;
 use pgwire::api::Type;
@@ -255,7 +255,11 @@ pub fn plain(batch: &RecordBatch, columns: &[Column]) -> Result<Vec<ArrayRef>> {
         DataType::RunEndEncoded(_, value) => cast(array, value.data_type()),
         same if same == column.field.data_type() => Ok(Arc::clone(array)),
         other if is_text(other) && is_text(column.field.data_type()) => Ok(Arc::clone(array)),
-        _ => cast(array, column.field.data_type()),
+        // A value that doesn't fit is an error, not NULL.
+        _ => {
+            let strict = CastOptions { safe: false, ..CastOptions::default() };
+            cast_with_options(array, column.field.data_type(), &strict)
+        }
     });
     arrays
         .collect::<Result<_, datafusion::arrow::error::ArrowError>>()

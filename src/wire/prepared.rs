@@ -413,6 +413,10 @@ pub(super) const fn command_name(command: &Command) -> &'static str {
         Command::Role(role) => match role {
             RoleCommand::Create { .. } => "CREATE ROLE",
             RoleCommand::Alter { .. } | RoleCommand::Rename { .. } => "ALTER ROLE",
+            RoleCommand::Owner { kind: ObjectKind::Source, .. } => "ALTER SOURCE",
+            RoleCommand::Owner { kind: ObjectKind::MaterializedView, .. } => "ALTER MATERIALIZED VIEW",
+            RoleCommand::Reassign { .. } => "REASSIGN OWNED",
+            RoleCommand::DropOwned(_) => "DROP OWNED",
             RoleCommand::Drop { .. } => "DROP ROLE",
             RoleCommand::Privileges { revoke, .. } | RoleCommand::Membership { revoke, .. } => {
                 if *revoke {

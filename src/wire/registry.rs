@@ -12,6 +12,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::roster::{Interruptible, Member, Reason, Roster, Seat, Statements};
 use super::{SettingsView, SnapshotHandle};
+use crate::catalog::Encryption;
 use crate::command;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
@@ -34,6 +35,8 @@ pub struct Activity {
     pub application_name: String,
     /// From where it has connected.
     pub client: SocketAddr,
+    /// How it is encrypted. `None`: it isn't.
+    pub encryption: Option<Encryption>,
     /// When it has connected.
     pub started_at: SystemTime,
     /// When its present transaction block began.
@@ -83,13 +86,20 @@ impl From<Reason> for Error {
     }
 }
 
+/// Where a connection comes from.
+#[derive(Debug, Clone)]
+pub(super) struct Peer {
+    pub address: SocketAddr,
+    pub encryption: Option<Encryption>,
+}
+
 /// A session, as others reach it.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub pid: i32,
     pub secret: SecretKey,
     user: String,
-    client: SocketAddr,
+    client: Peer,
     settings: SettingsView,
     started_at: SystemTime,
     /// Asks the session to end as soon as its present statement has.
@@ -146,14 +156,14 @@ impl Registry {
         self: &Arc<Self>,
         version: ProtocolVersion,
         user: &str,
-        client: SocketAddr,
+        client: Peer,
         settings: SettingsView,
         parent: &CancellationToken,
         superuser: bool,
         limits: &Limits,
     ) -> Result<Entered> {
         let now = SystemTime::now();
-        let mut identity = DefaultClient::<()>::new(client, false);
+        let mut identity = DefaultClient::<()>::new(client.address, false);
         identity.set_protocol_version(version);
         let (pid, secret) = self.keys.generate(&identity);
         let entry = Entry {
@@ -310,7 +320,8 @@ impl Entry {
             pid: self.pid,
             user: self.user.clone(),
             application_name: self.settings.text("application_name"),
-            client: self.client,
+            client: self.client.address,
+            encryption: self.client.encryption.clone(),
             started_at: self.started_at,
             transaction_started_at: running.transaction_started_at,
             query_started_at: running.query_started_at,

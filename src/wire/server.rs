@@ -1,12 +1,14 @@
 //! The listener: accepts connections, and ends the sessions when the server goes down.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::BytesMut;
 use pgwire::messages::Message as _;
 use pgwire::messages::response::ErrorResponse;
+use thread_priority::{ThreadPriority, ThreadPriorityValue};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -14,6 +16,7 @@ use tokio_util::task::TaskTracker;
 
 use super::connection::Link;
 use super::{Shared, connection, errors, incident, limits, startup};
+use crate::auth::throttle::network;
 use crate::error::{Error, Result};
 
 /// The longest pause after a failed accept.
@@ -21,6 +24,42 @@ const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 /// Connections that may be starting or refused beside those that are sessions.
 const STARTING: usize = 100;
+
+/// How many connections of each address are starting: have been accepted, and haven't proven who they are.
+#[derive(Debug, Default)]
+struct Starting(Mutex<HashMap<IpAddr, usize>>);
+
+/// One of them, until it is dropped.
+struct StartingOne {
+    of: Arc<Starting>,
+    address: IpAddr,
+}
+
+impl Starting {
+    /// One more of an address, unless there are `most` already.
+    fn enter(self: &Arc<Self>, address: IpAddr, most: usize) -> Option<StartingOne> {
+        let address = network(address);
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(address).or_default();
+        if *count >= most {
+            return None;
+        }
+        *count += 1;
+        Some(StartingOne { of: Arc::clone(self), address })
+    }
+}
+
+impl Drop for StartingOne {
+    fn drop(&mut self) {
+        let mut counts = self.of.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.address);
+            }
+        }
+    }
+}
 
 /// A bound listener.
 #[derive(Debug)]
@@ -59,6 +98,9 @@ impl Server {
 /// `drain`; what hasn't ended after all of it is left behind. Needs a runtime of several threads.
 pub async fn serve(listener: TcpListener, shared: Arc<Shared>, shutdown: CancellationToken, drain: Duration) {
     let tracker = TaskTracker::new();
+    let starting = Arc::new(Starting::default());
+    // Who opens connections and says nothing leaves room for others.
+    let most_of_one = shared.limits.max_connections / 2 + STARTING / 2;
     let mut pause = Duration::from_millis(5);
     loop {
         let accepted = tokio::select! {
@@ -69,11 +111,13 @@ pub async fn serve(listener: TcpListener, shared: Arc<Shared>, shutdown: Cancell
         match accepted {
             Ok((socket, address)) => {
                 pause = Duration::from_millis(5);
-                if tracker.len() >= shared.limits.max_connections + STARTING {
+                let is_full = tracker.len() >= shared.limits.max_connections + STARTING;
+                let entered = if is_full { None } else { starting.enter(address.ip(), most_of_one) };
+                let Some(entered) = entered else {
                     refuse(socket, &shared);
                     continue;
-                }
-                tracker.spawn(open(socket, address, Arc::clone(&shared), shutdown.clone(), tracker.clone()));
+                };
+                tracker.spawn(open(socket, entered, Arc::clone(&shared), shutdown.clone(), tracker.clone()));
             }
             // Mostly: too many open files. It gets better when some are closed.
             Err(error) => {
@@ -110,16 +154,18 @@ fn refuse(socket: TcpStream, shared: &Shared) {
 /// Makes a session of a connection, and gives it a thread.
 async fn open(
     socket: TcpStream,
-    address: SocketAddr,
+    starting: StartingOne,
     shared: Arc<Shared>,
     shutdown: CancellationToken,
     tracker: TaskTracker,
 ) {
+    let address = starting.address;
     if let Err(error) = socket.set_nodelay(true) {
         tracing::debug!(%address, %error, "can't set TCP_NODELAY");
     }
     let mut slot = Some(Link::new(socket));
     let started = incident::caught("a startup", startup::run(&mut slot, &shared, &shutdown)).await;
+    drop(starting);
     let session = match started {
         Ok(Ok(session)) => session,
         Ok(Err(error)) => {
@@ -137,6 +183,7 @@ async fn open(
     let (runtime, token) = (Handle::current(), tracker.token());
     let thread = std::thread::Builder::new().name(format!("session {}", session.pid()));
     let spawned = thread.spawn(move || {
+        stand_back();
         let result = runtime.block_on(async {
             match incident::caught("a session", connection::serve(&mut link, &mut session)).await {
                 Ok(result) => result,
@@ -148,5 +195,16 @@ async fn open(
     });
     if let Err(error) = spawned {
         tracing::warn!(%address, %error, "can't start a thread for a session");
+    }
+}
+
+/// The engine's threads go before those of sessions: a barrier that waits behind queries holds up every source.
+///
+/// Nice 9 on Linux. Elsewhere, and where it isn't allowed, all threads stay alike.
+fn stand_back() {
+    let lower =
+        ThreadPriorityValue::try_from(25_u8).map(|value| ThreadPriority::Crossplatform(value).set_for_current());
+    if let Ok(Err(error)) = lower {
+        tracing::debug!(%error, "a session's thread keeps its priority");
     }
 }

@@ -331,6 +331,7 @@ impl Session {
                 });
             }
             Statement::Unlisten(_) | Statement::UnlistenAll => Reply::done("UNLISTEN"),
+            Statement::OwnRole(tag) => Reply::done(tag),
         })
     }
 

@@ -30,6 +30,8 @@ pub(super) struct Setting {
 pub(super) enum Access {
     /// Everyone.
     User,
+    /// Everyone, up to what the server was started with; superusers beyond it too.
+    Bounded,
     /// Nobody: it tells what the server is.
     Internal,
 }
@@ -38,7 +40,7 @@ impl Access {
     /// The word that `pg_settings` has for it.
     pub const fn context(self) -> &'static str {
         match self {
-            Self::User => "user",
+            Self::User | Self::Bounded => "user",
             Self::Internal => "internal",
         }
     }
@@ -58,6 +60,8 @@ pub(super) enum Kind {
     Choice(&'static [&'static str]),
     /// Any text.
     Text,
+    /// Any text; what isn't a printable character of ASCII becomes `?`, as in PostgreSQL.
+    Printable,
     /// A list of schemas.
     Names,
     /// A display style and an order of day, month and year.
@@ -129,7 +133,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     reported(user(
         "application_name",
         "",
-        Kind::Text,
+        Kind::Printable,
         "Name of the client's application, as kept in tidegate.rescale_history.",
     )),
     user("bytea_output", "hex", Kind::Choice(&["hex", "escape"]), "Output format of bytea."),
@@ -180,7 +184,6 @@ pub(super) const SETTINGS: &[Setting] = &[
     )),
     user("jit", "off", Kind::Bool, "Has no effect: queries are never compiled."),
     user("lock_timeout", "0", Kind::Milliseconds, "Has no effect: queries wait for no lock."),
-    user("role", "none", Kind::Choice(&["none"]), "The role that the user has taken on; always none."),
     user("row_security", "on", Kind::Bool, "Has no effect: there are no row policies."),
     user(
         "search_path",
@@ -194,12 +197,15 @@ pub(super) const SETTINGS: &[Setting] = &[
         Kind::Choice(&["on"]),
         "Whether a backslash in '...' is an ordinary character; always on.",
     )),
-    user(
-        "statement_memory",
-        "256MB",
-        Kind::Bytes(64 << 10, 64 << 30),
-        "Memory that the statements of the session may use; beyond it sorts and groupings go to disk, and the rest fails.",
-    ),
+    Setting {
+        access: Access::Bounded,
+        ..user(
+            "statement_memory",
+            "256MB",
+            Kind::Bytes(64 << 10, 64 << 30),
+            "Memory that the statements of the session may use; beyond it sorts and groupings go to disk, and the rest fails.",
+        )
+    },
     user(
         "statement_timeout",
         "0",
@@ -225,6 +231,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     internal("block_size", "8192", "Size of a disk block, in bytes."),
     reported(internal("in_hot_standby", "off", "Whether the server is a standby; never.")),
     reported(internal("integer_datetimes", "on", "Whether times are whole microseconds; always.")),
+    internal("role", "none", "The role that the user acts as: none but its own."),
     reported(internal("is_superuser", "on", "Whether the user may do everything.")),
     internal("lc_collate", "C", "Order of text."),
     internal("lc_ctype", "C.UTF-8", "Classes of characters."),
@@ -249,6 +256,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "4GB",
         "Disk space that sorts and groupings of all sessions may use for what doesn't fit in memory.",
     ),
+    internal("view_cache_memory", "64MB", "Memory for rows of views that have been read and may be read again."),
 ];
 
 /// A setting by its lower-case name.
@@ -296,7 +304,7 @@ impl Kind {
             Self::Milliseconds => "a duration from 0 to 2147483647 ms, with unit us, ms, s, min, h or d".into(),
             Self::Bytes(least, most) => format!("a size from {} to {}", show_bytes(*least), show_bytes(*most)),
             Self::Choice(words) => words.join(", "),
-            Self::Text => "any text".into(),
+            Self::Text | Self::Printable => "any text".into(),
             Self::Names => "a list of schemas".into(),
             Self::DateStyle => "ISO, SQL, Postgres or German, and MDY, DMY or YMD".into(),
             Self::TimeZone => "a name such as Europe/Berlin, or an offset such as +02:00".into(),
@@ -327,6 +335,8 @@ impl Kind {
                 words.contains(&spelled.as_str()).then_some(spelled)
             }
             Self::Text | Self::Names => Some(value.to_owned()),
+            // It is shown on terminals, where control characters could pass for what it isn't.
+            Self::Printable => Some(value.chars().map(|c| if matches!(c, ' '..='~') { c } else { '?' }).collect()),
             Self::DateStyle => check_date_style(value),
             Self::TimeZone => check_time_zone(value),
             Self::Encoding => {

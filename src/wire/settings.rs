@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::setting_table::{self as table, Access, Setting};
 use crate::error::{Error, Result, nearest};
+use crate::limits::parse_bytes;
 
 /// How many settings a session may have whose names only it knows.
 const CUSTOM_SETTINGS: usize = 1000;
@@ -62,7 +63,7 @@ impl Settings {
 
     /// Sets what the client asks for in its startup packet; RESET comes back to it.
     pub fn set_at_connect(&mut self, name: &str, value: &str) -> Result<()> {
-        let value = check_settable(name, value)?;
+        let value = self.check_settable(name, value)?;
         self.connect.insert(name.to_lowercase(), value);
         Ok(())
     }
@@ -75,7 +76,7 @@ impl Settings {
     /// `SET name = value`, or `SET LOCAL` when `local`. Outside a transaction block `SET LOCAL` lasts until the
     /// statement ends.
     pub fn set(&mut self, name: &str, value: &str, local: bool) -> Result<()> {
-        let value = check_settable(name, value)?;
+        let value = self.check_settable(name, value)?;
         let name = name.to_lowercase();
         // Names of the user's own are never too many but here.
         if self.session.len() + self.local.len() >= table::SETTINGS.len() + CUSTOM_SETTINGS {
@@ -222,6 +223,31 @@ impl Settings {
         table::find(name).map(|setting| (setting.default.to_owned(), "default"))
     }
 
+    fn check_settable(&self, name: &str, value: &str) -> Result<String> {
+        let checked = check(name, value)?;
+        match table::find(&name.to_lowercase()) {
+            Some(setting) if setting.access == Access::Internal => {
+                Err(Error::ReadOnlySetting { name: setting.name.to_owned() })
+            }
+            Some(setting) if setting.access == Access::Bounded => self.check_bound(setting, checked),
+            _ => Ok(checked),
+        }
+    }
+
+    /// A size that only superusers may raise.
+    fn check_bound(&self, setting: &Setting, value: String) -> Result<String> {
+        let bound = self.server.get(setting.name).map_or(setting.default, String::as_str);
+        let is_superuser = self.lookup("is_superuser").is_some_and(|(value, _)| value == "on");
+        if is_superuser || parse_bytes(&value) <= parse_bytes(bound) {
+            return Ok(value);
+        }
+        Err(Error::Privilege {
+            message: format!("permission denied to raise parameter \"{}\"", setting.name),
+            detail: format!("The server's is {bound}; {value} was asked for."),
+            hint: "Lower it, or ask a superuser.".into(),
+        })
+    }
+
     fn reset_value(&self, name: &str) -> Option<String> {
         self.lookup_reset(name).map(|(value, _)| value)
     }
@@ -241,15 +267,6 @@ fn check(name: &str, value: &str) -> Result<String> {
         None if is_custom(name) => Ok(value.to_owned()),
         None => Err(unknown(name)),
     }
-}
-
-fn check_settable(name: &str, value: &str) -> Result<String> {
-    if let Some(setting) = table::find(&name.to_lowercase())
-        && setting.access == Access::Internal
-    {
-        return Err(Error::ReadOnlySetting { name: setting.name.to_owned() });
-    }
-    check(name, value)
 }
 
 fn check_value(setting: &Setting, value: &str) -> Result<String> {

@@ -12,6 +12,7 @@ use pgwire::messages::{
 use tokio_util::sync::CancellationToken;
 
 use super::connection::Link;
+use super::registry::Peer;
 use super::session::Session;
 use super::settings::Settings;
 use super::tls::Tls;
@@ -192,7 +193,7 @@ fn open(
         return refused("3D000", format!("database \"{database}\" does not exist"));
     }
     let settings = SettingsView::new(settings(shared, startup, name, superuser)?);
-    let peer = link.peer()?;
+    let peer = Peer { address: link.peer()?, encryption: link.encryption() };
     let entry = shared.sessions.enter(version, name, peer, settings.clone(), shutdown, superuser, &shared.limits)?;
     let limit = usize::try_from(user.connection_limit).ok().filter(|_| !superuser);
     if limit.is_some_and(|limit| shared.sessions.count(name) > limit) {

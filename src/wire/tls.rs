@@ -15,6 +15,7 @@ use tokio_rustls::server::TlsStream;
 use x509_cert::Certificate;
 use x509_cert::der::Decode as _;
 
+use crate::catalog::Encryption;
 use crate::error::{Error, Result};
 
 /// The protocol's name in TLS, which clients that start with TLS at once have to offer.
@@ -112,6 +113,20 @@ impl Loaded {
         config.alpn_protocols = vec![ALPN.to_vec()];
         Ok(Self { config: Arc::new(config), end_point: end_point.into(), stamp })
     }
+}
+
+/// What was agreed on in the handshake, in the words of PostgreSQL's clients.
+pub(super) fn encryption(connection: &rustls::ServerConnection) -> Encryption {
+    let version = match connection.protocol_version() {
+        Some(rustls::ProtocolVersion::TLSv1_2) => "TLSv1.2",
+        Some(rustls::ProtocolVersion::TLSv1_3) => "TLSv1.3",
+        _ => "",
+    };
+    let suite = connection.negotiated_cipher_suite().map(|suite| suite.suite());
+    // rustls puts the version into the names of those of TLS 1.3.
+    let cipher = suite.and_then(|suite| suite.as_str()).unwrap_or_default().replacen("TLS13_", "TLS_", 1);
+    let bits = if cipher.contains("AES_128") { 128 } else { 256 };
+    Encryption { version: version.into(), cipher, bits }
 }
 
 /// `tls-server-end-point` of RFC 5929: the hash of a certificate by the function that its own signature uses, or by

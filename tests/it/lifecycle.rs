@@ -286,3 +286,43 @@ async fn a_query_sent_again_sees_what_has_changed_since() {
     let times = [session.value("SELECT now()").await, session.value("SELECT now()").await];
     assert_ne!(times[0], times[1]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_block_sees_no_page_that_was_filled_after_it_began() {
+    let files = tempdir().unwrap();
+    append(files.path(), "a", 0..9000);
+    let server = Server::start();
+    let session = server.connect().await;
+    file_source(&session, files.path()).await;
+    session.wait_for("SELECT count(*) FROM mv", "9000").await;
+    let both = "SELECT count(*), sum(n) FROM mv";
+    let block = server.connect().await;
+    block.run("BEGIN").await;
+    let before = block.rows(both).await;
+    assert_eq!(before, [["9000", "40495500"]]);
+    append(files.path(), "a", 9000..30_000);
+    session.wait_for("SELECT count(*) FROM mv", "30000").await;
+    // Read twice: the second time from the pages that the first has kept.
+    for _ in 0..2 {
+        assert_eq!(session.rows(both).await, [["30000", "449985000"]]);
+    }
+    assert_eq!(block.rows(both).await, before);
+    block.run("COMMIT").await;
+    assert_eq!(block.rows(both).await, [["30000", "449985000"]]);
+}
+
+/// A barrier must not wait behind queries, however many there are.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_stand_back_behind_the_engine() {
+    let server = Server::start();
+    let sessions = [server.connect().await, server.connect().await];
+    for session in &sessions {
+        session.run("SELECT 1").await;
+    }
+    assert_eq!(server.nice_values("session "), [9, 9]);
+    for engine in ["tokio-rt", "store-writer"] {
+        let values = server.nice_values(engine);
+        assert!(!values.is_empty() && values.iter().all(|nice| *nice == 0), "{engine}: {values:?}");
+    }
+}

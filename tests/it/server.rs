@@ -90,6 +90,7 @@ impl Server {
     }
 
     /// The memory that the process uses, in bytes.
+    #[allow(dead_code, reason = "a bench asks")]
     pub fn memory(&self) -> u64 {
         self.status("VmRSS:")
     }
@@ -99,6 +100,24 @@ impl Server {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find(|line| line.starts_with(name)).unwrap();
         line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+    }
+
+    /// The nice values of the process's threads whose names begin so.
+    #[cfg(target_os = "linux")]
+    pub fn nice_values(&self, name: &str) -> Vec<i32> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        let stats = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("stat")).ok());
+        // 1 (name) S ...: nice is the 17th behind the name.
+        stats
+            .filter_map(|stat| {
+                let (head, rest) = stat.rsplit_once(") ").unwrap();
+                head.split_once('(')
+                    .unwrap()
+                    .1
+                    .starts_with(name)
+                    .then(|| rest.split(' ').nth(16).unwrap().parse().unwrap())
+            })
+            .collect()
     }
 
     /// Ends the process at once, as a power cut would.

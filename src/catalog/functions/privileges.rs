@@ -5,12 +5,16 @@ use datafusion::common::ScalarValue;
 use super::{Call, Definition, Value, invalid, stable};
 use crate::auth::{self, Action, Object};
 use crate::error::{Error, Result};
+use crate::store::Context as _;
 use crate::store::users::{self, User};
+
+/// The database's oid, as in `pg_database`.
+const DATABASE_OID: i64 = 1;
 
 pub const FUNCTIONS: &[Definition] = &[
     stable("has_table_privilege", 2..=3, "bool", |call| asked(call, 1, table)),
     stable("has_any_column_privilege", 2..=3, "bool", |call| asked(call, 1, table)),
-    stable("has_column_privilege", 3..=4, "bool", |call| asked(call, 2, table)),
+    stable("has_column_privilege", 3..=4, "bool", |call| asked(call, 2, column)),
     stable("has_schema_privilege", 2..=3, "bool", |call| asked(call, 1, schema)),
     stable("has_database_privilege", 2..=3, "bool", |call| asked(call, 1, database)),
     stable("has_function_privilege", 2..=3, "bool", allowed),
@@ -39,16 +43,18 @@ fn asked(call: &Call<'_>, objects: usize, ask: Ask) -> Value {
         return Ok(ScalarValue::Boolean(None));
     }
     let first = usize::from(call.args.len() == objects + 2);
-    let user =
-        if first == 1 { user(call, 0)? } else { call.scope.read(|c| users::get(c, &call.scope.user)).map(Some)? };
+    let user = if first == 1 {
+        user(call, 0)?
+    } else {
+        call.scope.read_privileges(|c| users::get(c, &call.scope.user)).map(Some)?
+    };
     let Some(user) = user else { return Ok(ScalarValue::Boolean(None)) };
     let privileges = call.text(first + objects).unwrap_or_default();
     let mut answer = Some(false);
+    // All are looked at, so that a wrong word is never missed.
     for privilege in privileges.split(',') {
-        match ask(call, &user, first, privilege.trim().to_uppercase().as_str())? {
-            Some(false) => {}
-            decided => answer = decided,
-        }
+        let one = ask(call, &user, first, privilege.trim().to_uppercase().as_str())?;
+        answer = answer.zip(one).map(|(before, now)| before || now);
     }
     Ok(ScalarValue::Boolean(answer))
 }
@@ -68,7 +74,7 @@ fn user(call: &Call<'_>, index: usize) -> Result<Option<User>> {
         };
         return Ok(Some(public));
     }
-    call.scope.read(|connection| match call.integer(index) {
+    call.scope.read_privileges(|connection| match call.integer(index) {
         Some(oid) => match users::name(connection, oid)? {
             Some(name) => users::find(connection, &name),
             None => Ok(None),
@@ -79,7 +85,9 @@ fn user(call: &Call<'_>, index: usize) -> Result<Option<User>> {
 
 fn table(call: &Call<'_>, user: &User, index: usize, privilege: &str) -> Result<Option<bool>> {
     let Some(oid) = super::names::relation_oid(call, index)? else { return Ok(None) };
-    let action = match plain(privilege) {
+    let (privilege, grants) = plain(privilege);
+    let action = match privilege {
+        "SELECT" | "ALTER" if grants => Action::Own,
         "SELECT" => Action::Select,
         "ALTER" => Action::Alter,
         // Nobody can do these, superusers neither; but PostgreSQL's clients take a superuser's no for a broken server.
@@ -89,10 +97,34 @@ fn table(call: &Call<'_>, user: &User, index: usize, privilege: &str) -> Result<
     may(call, user, action, Object::Relation { oid, kind: "table", name: "" })
 }
 
+/// What somebody may do with a column is what they may do with its relation; but it has to be one.
+fn column(call: &Call<'_>, user: &User, index: usize, privilege: &str) -> Result<Option<bool>> {
+    let Some(oid) = super::names::relation_oid(call, index)? else { return Ok(None) };
+    let (number, name) = (call.integer(index + 1), call.text(index + 1).unwrap_or_default());
+    let sql = "SELECT 1 FROM \"base.columns\" WHERE relation = ?1 AND (attnum = ?2 OR (?2 IS NULL AND name = ?3))";
+    let found = call.scope.read(|connection| {
+        connection
+            .prepare_cached(sql)
+            .and_then(|mut statement| statement.exists(rusqlite::params![oid, number, name]))
+            .context("looking up a column")
+    })?;
+    match (found, number) {
+        (true, _) => table(call, user, index, privilege),
+        (false, Some(_)) => Ok(None),
+        (false, None) => Err(invalid(
+            "42703",
+            format!("column \"{name}\" of relation \"{}\" does not exist", call.text(index).unwrap_or_default()),
+        )),
+    }
+}
+
 fn schema(call: &Call<'_>, user: &User, index: usize, privilege: &str) -> Result<Option<bool>> {
     let Some(oid) = super::names::schema_oid(call, index)? else { return Ok(None) };
-    let action = match plain(privilege) {
-        "USAGE" => return Ok(Some(true)),
+    let (privilege, grants) = plain(privilege);
+    let action = match privilege {
+        "USAGE" if !grants => return Ok(Some(true)),
+        // Superusers grant on schemas, nobody else.
+        "USAGE" | "CREATE" | "SELECT" | "ALTER" if grants => return Ok(Some(user.superuser)),
         "CREATE" => Action::Create,
         "SELECT" => Action::Select,
         "ALTER" => Action::Alter,
@@ -101,8 +133,16 @@ fn schema(call: &Call<'_>, user: &User, index: usize, privilege: &str) -> Result
     may(call, user, action, Object::Schema { oid, name: "" })
 }
 
-fn database(_: &Call<'_>, user: &User, _: usize, privilege: &str) -> Result<Option<bool>> {
-    match plain(privilege) {
+fn database(call: &Call<'_>, user: &User, index: usize, privilege: &str) -> Result<Option<bool>> {
+    match (call.integer(index), call.text(index).unwrap_or_default()) {
+        (Some(DATABASE_OID), _) => {}
+        (Some(_), _) => return Ok(None),
+        (None, name) if name == super::super::DATABASE => {}
+        (None, name) => return Err(invalid("3D000", format!("database \"{name}\" does not exist"))),
+    }
+    let (privilege, grants) = plain(privilege);
+    match privilege {
+        "CONNECT" | "CREATE" | "TEMPORARY" | "TEMP" if grants => Ok(Some(user.superuser)),
         "CONNECT" => Ok(Some(user.can_login || user.id == users::PUBLIC)),
         "CREATE" | "TEMPORARY" | "TEMP" => Ok(Some(user.superuser)),
         _ => Err(unrecognized(privilege)),
@@ -110,23 +150,31 @@ fn database(_: &Call<'_>, user: &User, _: usize, privilege: &str) -> Result<Opti
 }
 
 fn role(call: &Call<'_>, who: &User, index: usize, privilege: &str) -> Result<Option<bool>> {
-    if !["USAGE", "MEMBER", "SET"].contains(&plain(privilege)) {
-        return Err(unrecognized(privilege));
-    }
+    let admin = match privilege {
+        "USAGE" | "MEMBER" | "SET" => false,
+        "USAGE WITH ADMIN OPTION"
+        | "MEMBER WITH ADMIN OPTION"
+        | "SET WITH ADMIN OPTION"
+        | "USAGE WITH GRANT OPTION"
+        | "MEMBER WITH GRANT OPTION"
+        | "SET WITH GRANT OPTION" => true,
+        _ => return Err(unrecognized(privilege)),
+    };
     let Some(role) = user(call, index)? else { return Ok(None) };
-    if who.superuser {
-        return Ok(Some(true));
+    // Superusers grant roles, nobody else.
+    if who.superuser || admin {
+        return Ok(Some(who.superuser));
     }
-    call.scope.read(|connection| Ok(Some(users::roles_of(connection, who.id)?.contains(&role.id))))
+    call.scope.read_privileges(|connection| Ok(Some(users::roles_of(connection, who.id)?.contains(&role.id))))
 }
 
 fn may(call: &Call<'_>, user: &User, action: Action, object: Object<'_>) -> Result<Option<bool>> {
-    call.scope.read(|connection| auth::may(connection, user, action, object)).map(Some)
+    call.scope.read_privileges(|connection| auth::may(connection, user, action, object)).map(Some)
 }
 
-/// Nobody has the right to grant on.
-fn plain(privilege: &str) -> &str {
-    privilege.trim_end_matches(" WITH GRANT OPTION")
+/// A privilege, and whether the right to grant it is asked for, which its object's owner has.
+fn plain(privilege: &str) -> (&str, bool) {
+    privilege.strip_suffix(" WITH GRANT OPTION").map_or((privilege, false), |plain| (plain, true))
 }
 
 fn unrecognized(privilege: &str) -> Error {

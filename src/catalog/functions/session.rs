@@ -140,7 +140,7 @@ fn signal(call: &Call<'_>, send: fn(&dyn Host, i32) -> bool) -> Value {
     let Some(pid) = pid(call) else { return Ok(ScalarValue::Boolean(None)) };
     let target = call.scope.host.activity().into_iter().find(|row| row.pid == pid);
     if let Some(target) = target.filter(|target| target.user != call.scope.user) {
-        call.scope.read(|connection| {
+        call.scope.read_privileges(|connection| {
             let superuser = users::find(connection, &target.user)?.is_some_and(|user| user.superuser);
             let action = if superuser { Action::Administer } else { Action::Operate };
             authorize(connection, &call.scope.user, action, Object::Server("cancel or end sessions of others"))

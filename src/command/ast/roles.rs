@@ -44,6 +44,24 @@ pub enum RoleCommand {
         /// To or from whom.
         grantees: Vec<RoleName>,
     },
+    /// `ALTER {SOURCE | MATERIALIZED VIEW} name OWNER TO role`
+    Owner {
+        /// What kind it is.
+        kind: super::ObjectKind,
+        /// Which.
+        name: String,
+        /// Whose it is to be.
+        to: RoleName,
+    },
+    /// `REASSIGN OWNED BY roles TO role`: all their sources and views.
+    Reassign {
+        /// Whose they are; at least one.
+        from: Vec<RoleName>,
+        /// Whose they are to be.
+        to: RoleName,
+    },
+    /// `DROP OWNED BY roles`: takes away what they were granted. What they own has to be dropped or given away before.
+    DropOwned(Vec<RoleName>),
     /// `GRANT roles TO members`, or `REVOKE ... FROM`.
     Membership {
         /// Whether it ends.
@@ -116,6 +134,11 @@ pub enum GrantObject {
     },
     /// `SCHEMA names`
     Schemas(Vec<String>),
-    /// `ALL TABLES IN SCHEMA names`: those that there are now.
-    AllIn(Vec<String>),
+    /// `ALL {TABLES | SOURCES | MATERIALIZED VIEWS} IN SCHEMA names`: those that there are now.
+    AllIn {
+        /// The kind that was named; none for TABLES, which are all.
+        kind: Option<super::ObjectKind>,
+        /// The schemas.
+        schemas: Vec<String>,
+    },
 }

@@ -4,7 +4,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::create::rate_limit;
 use super::cursor::{Cursor, Literal};
-use super::unsupported;
+use super::{roles, unsupported};
 use crate::backfill::target::Target;
 use crate::command::ast::{Alter, AlterAction, Command, Drop, ObjectKind, Rescale};
 use crate::error::{Error, Result};
@@ -25,13 +25,31 @@ fn object_kind(cursor: &mut Cursor<'_>, statement: &'static str, form: &'static 
     }
 }
 
-/// Starts with the word ALTER, and takes all that is left.
+/// `ALTER` of a source or view, with the word ALTER.
+pub(super) fn statement(cursor: &mut Cursor<'_>) -> Result<Command> {
+    let from = cursor.index();
+    let (kind, name) = subject(cursor)?;
+    if cursor.at(&["OWNER"]) {
+        return roles::owner(cursor, kind, name);
+    }
+    action(cursor, from, kind, name).map(Command::Alter)
+}
+
+/// The same, but only what EXPLAIN takes too. Takes all that is left.
 pub(super) fn alter(cursor: &mut Cursor<'_>) -> Result<Alter> {
     let from = cursor.index();
+    let (kind, name) = subject(cursor)?;
+    action(cursor, from, kind, name)
+}
+
+fn subject(cursor: &mut Cursor<'_>) -> Result<(ObjectKind, String)> {
     cursor.form = Some(ALTER);
     cursor.expect(&["ALTER"])?;
     let kind = object_kind(cursor, "ALTER", ALTER)?;
-    let name = cursor.relation()?;
+    Ok((kind, cursor.relation()?))
+}
+
+fn action(cursor: &mut Cursor<'_>, from: usize, kind: ObjectKind, name: String) -> Result<Alter> {
     refuse_other_action(cursor, kind)?;
     cursor.expect(&["SET"])?;
     refuse_other_set(cursor, kind)?;
@@ -106,9 +124,7 @@ fn refuse_other_action(cursor: &Cursor<'_>, kind: ObjectKind) -> Result<()> {
         () if cursor.at(&["ADD"]) => ("ADD", "DROP it, then CREATE it with the column."),
         () if cursor.at(&["DROP"]) => ("DROP", "DROP it, then CREATE it without the column."),
         () if cursor.at(&["ALTER"]) => ("ALTER", "DROP it, then CREATE it with the other column."),
-        () if cursor.at(&["OWNER"]) => {
-            ("OWNER TO", "DROP it, then CREATE it as the other user; or GRANT the role of its owner.")
-        }
+        () if cursor.at(&["OWNER"]) => ("OWNER TO in EXPLAIN", "Run it without EXPLAIN: it moves nothing."),
         () if cursor.at(&["REFRESH"]) => ("REFRESH SCHEMA", "DROP it, then CREATE it with the new columns."),
         () if cursor.at(&["CONNECTOR"]) => ("CONNECTOR", "DROP it, then CREATE it with the new options."),
         () if cursor.at(&["FORMAT"]) => ("FORMAT", "FORMAT PLAIN ENCODE JSON is all there is."),

@@ -77,7 +77,7 @@ fn statement(fragment: Fragment<'_>) -> Result<Parsed> {
 }
 
 /// The first words of all statements that run.
-const FIRST_WORDS: [&str; 36] = [
+const FIRST_WORDS: [&str; 37] = [
     "SELECT",
     "WITH",
     "VALUES",
@@ -114,6 +114,7 @@ const FIRST_WORDS: [&str; 36] = [
     "UNLISTEN",
     "GRANT",
     "REVOKE",
+    "REASSIGN",
 ];
 
 fn dispatch(cursor: &mut Cursor<'_>) -> Result<Statement> {
@@ -123,7 +124,7 @@ fn dispatch(cursor: &mut Cursor<'_>) -> Result<Statement> {
         return Ok(Statement::Query(Box::new(datafusion::sql::sqlparser::ast::Statement::Query(query))));
     }
     if cursor.at(&["ALTER"]) && !cursor.at(&["ALTER", "USER"]) && !cursor.at(&["ALTER", "ROLE"]) {
-        return alter::alter(cursor).map(|alter| Statement::Command(Command::Alter(alter)));
+        return alter::statement(cursor).map(Statement::Command);
     }
     let Some(word) = cursor.accept_one_of(&FIRST_WORDS) else {
         unsupported::check_statement(cursor, "")?;
@@ -133,6 +134,8 @@ fn dispatch(cursor: &mut Cursor<'_>) -> Result<Statement> {
         "EXPLAIN" => query::explain(cursor)?,
         "SHOW" => show::show(cursor)?,
         "CREATE" if roles::starts(cursor) => Statement::Command(roles::create(cursor)?),
+        "DROP" if cursor.accept(&["OWNED"]) => Statement::Command(roles::drop_owned(cursor)?),
+        "REASSIGN" => Statement::Command(roles::reassign(cursor)?),
         "DROP" if roles::starts(cursor) => Statement::Command(roles::drop(cursor)?),
         "ALTER" => Statement::Command(roles::alter(cursor)?),
         "GRANT" | "REVOKE" => Statement::Command(roles::grant(cursor, word == "REVOKE")?),

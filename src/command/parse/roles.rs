@@ -12,9 +12,9 @@ const CREATE: &str = "CREATE {USER | ROLE} name [WITH] [LOGIN | NOLOGIN] [PASSWO
 const ALTER: &str = "ALTER {USER | ROLE} name {[WITH] options as in CREATE USER | RENAME TO name}";
 const DROP: &str = "DROP {USER | ROLE} [IF EXISTS] name, ...";
 const GRANT: &str = "GRANT {SELECT | ALTER | CREATE | ALL [PRIVILEGES]} ON {[TABLE] name | SOURCE name | \
-    MATERIALIZED VIEW name | SCHEMA name | ALL TABLES IN SCHEMA name} TO role, or GRANT role TO role";
+    MATERIALIZED VIEW name | SCHEMA name | ALL {TABLES | SOURCES | MATERIALIZED VIEWS} IN SCHEMA name} TO role, or GRANT role TO role";
 const REVOKE: &str = "REVOKE {SELECT | ALTER | CREATE | ALL [PRIVILEGES]} ON {[TABLE] name | SOURCE name | \
-    MATERIALIZED VIEW name | SCHEMA name | ALL TABLES IN SCHEMA name} FROM role, or REVOKE role FROM role";
+    MATERIALIZED VIEW name | SCHEMA name | ALL {TABLES | SOURCES | MATERIALIZED VIEWS} IN SCHEMA name} FROM role, or REVOKE role FROM role";
 
 const OPTIONS: [&str; 8] =
     ["LOGIN", "NOLOGIN", "SUPERUSER", "NOSUPERUSER", "PASSWORD", "ENCRYPTED", "CONNECTION", "VALID"];
@@ -62,6 +62,45 @@ pub(super) fn drop(cursor: &mut Cursor<'_>) -> Result<Command> {
     let if_exists = cursor.accept(&["IF", "EXISTS"]);
     let names = cursor.list(Cursor::name)?;
     Ok(Command::Role(RoleCommand::Drop { names, if_exists }))
+}
+
+/// Behind `ALTER SOURCE name` or `ALTER MATERIALIZED VIEW name`.
+pub(super) fn owner(cursor: &mut Cursor<'_>, kind: ObjectKind, name: String) -> Result<Command> {
+    cursor.form = Some("ALTER {SOURCE | MATERIALIZED VIEW} name OWNER TO role");
+    cursor.expect(&["OWNER"])?;
+    cursor.expect(&["TO"])?;
+    let to = owning(cursor)?;
+    cursor.expect_end()?;
+    Ok(Command::Role(RoleCommand::Owner { kind, name, to }))
+}
+
+/// After the word REASSIGN.
+pub(super) fn reassign(cursor: &mut Cursor<'_>) -> Result<Command> {
+    cursor.form = Some("REASSIGN OWNED BY role, ... TO role");
+    cursor.expect(&["OWNED"])?;
+    cursor.expect(&["BY"])?;
+    let from = cursor.list(owning)?;
+    cursor.expect(&["TO"])?;
+    Ok(Command::Role(RoleCommand::Reassign { from, to: owning(cursor)? }))
+}
+
+/// After the words DROP OWNED.
+pub(super) fn drop_owned(cursor: &mut Cursor<'_>) -> Result<Command> {
+    cursor.form = Some("DROP OWNED BY role, ...");
+    cursor.expect(&["BY"])?;
+    let roles = cursor.list(owning)?;
+    // The same: nothing hangs on a grant.
+    cursor.accept_one_of(&["CASCADE", "RESTRICT"]);
+    Ok(Command::Role(RoleCommand::DropOwned(roles)))
+}
+
+/// A role that may own something: not PUBLIC.
+fn owning(cursor: &mut Cursor<'_>) -> Result<RoleName> {
+    let index = cursor.index();
+    match role(cursor)? {
+        RoleName::Public => Err(cursor.error_at(index, "role \"public\" can't own anything".into())),
+        other => Ok(other),
+    }
 }
 
 /// After the word GRANT, or REVOKE.
@@ -254,8 +293,15 @@ fn object(cursor: &mut Cursor<'_>) -> Result<GrantObject> {
     if cursor.accept(&["SCHEMA"]) {
         return Ok(GrantObject::Schemas(cursor.list(Cursor::name)?));
     }
-    if cursor.accept(&["ALL", "TABLES", "IN", "SCHEMA"]) {
-        return Ok(GrantObject::AllIn(cursor.list(Cursor::name)?));
+    let all: [(&[&str], _); 3] = [
+        (&["ALL", "TABLES", "IN", "SCHEMA"], None),
+        (&["ALL", "SOURCES", "IN", "SCHEMA"], Some(ObjectKind::Source)),
+        (&["ALL", "MATERIALIZED", "VIEWS", "IN", "SCHEMA"], Some(ObjectKind::MaterializedView)),
+    ];
+    for (words, kind) in all {
+        if cursor.accept(words) {
+            return Ok(GrantObject::AllIn { kind, schemas: cursor.list(Cursor::name)? });
+        }
     }
     let kind = match cursor.accept_one_of(&["SOURCE", "MATERIALIZED", "TABLE"]) {
         Some("SOURCE") => Some(ObjectKind::Source),

@@ -35,6 +35,21 @@ pub(super) fn is_hidden(fragment: &Fragment<'_>, lexeme: &Lexeme) -> bool {
     hidden(fragment.lexemes).iter().any(|range| range.contains(&lexeme.start))
 }
 
+/// Whether a secret may stand behind these tokens, where the text can't be read any more.
+pub(super) fn may_follow(lexemes: &[Lexeme]) -> bool {
+    let last = lexemes.iter().rposition(|lexeme| lexeme.token.token == Token::SemiColon).map_or(0, |at| at + 1);
+    let statement = &lexemes[last..];
+    let words = statement.iter().filter_map(|lexeme| match &lexeme.token.token {
+        Token::Word(word) => Some(word.value.as_str()),
+        _ => None,
+    });
+    let words: Vec<&str> = words.collect();
+    is_on_users(statement)
+        || is_word(statement.first(), "EXECUTE")
+        || secret::is_secret(&words.join("."))
+        || words.iter().any(|word| secret::resembles_one(word))
+}
+
 fn without(sql: &str, part: Range<usize>, ranges: &[Range<usize>]) -> String {
     let mut shown = String::with_capacity(part.len());
     let mut copied = part.start;
@@ -55,6 +70,11 @@ fn hidden(lexemes: &[Lexeme]) -> Vec<Range<usize>> {
     }
     let mut ranges = Vec::new();
     let mut name = String::new();
+    if is_on_users(lexemes) {
+        // Whatever is wrong with it, a password can stand anywhere.
+        let strings = lexemes.iter().filter(|lexeme| is_string(&lexeme.token.token));
+        return strings.map(|lexeme| lexeme.start..lexeme.end).collect();
+    }
     for (at, lexeme) in lexemes.iter().enumerate() {
         match &lexeme.token.token {
             Token::Word(word) => {
@@ -65,12 +85,26 @@ fn hidden(lexemes: &[Lexeme]) -> Vec<Range<usize>> {
             }
             Token::Period => name.push('.'),
             other => {
-                let named = secret::is_secret(&std::mem::take(&mut name));
+                let last = std::mem::take(&mut name);
+                let named = secret::is_secret(&last) || secret::resembles_one(&last);
                 ranges.extend(if named { value(lexemes, at, *other == Token::Eq) } else { None });
             }
         }
     }
     ranges
+}
+
+/// Whether a statement makes or changes users, or is meant to: its words may be misspelt.
+fn is_on_users(lexemes: &[Lexeme]) -> bool {
+    let is_near = |at: usize, words: &[&str], distance: usize| match lexemes.get(at).map(|lexeme| &lexeme.token.token) {
+        Some(Token::Word(word)) if word.quote_style.is_none() => {
+            let found = word.value.to_lowercase();
+            words.iter().any(|word| strsim::osa_distance(&found, word) <= distance)
+        }
+        _ => false,
+    };
+    let behind_prefix = usize::from(is_word(lexemes.first(), "EXPLAIN"));
+    is_near(behind_prefix, &["create", "alter"], 2) && is_near(behind_prefix + 1, &["user", "role", "group"], 1)
 }
 
 /// The value that starts at a token, or behind it.
@@ -94,6 +128,10 @@ fn is_word(lexeme: Option<&Lexeme>, word: &str) -> bool {
 }
 
 fn is_literal(token: &Token) -> bool {
+    is_string(token) || matches!(token, Token::Number(..))
+}
+
+fn is_string(token: &Token) -> bool {
     matches!(
         token,
         Token::SingleQuotedString(_)
@@ -103,6 +141,5 @@ fn is_literal(token: &Token) -> bool {
             | Token::SingleQuotedByteStringLiteral(_)
             | Token::HexStringLiteral(_)
             | Token::DollarQuotedString(_)
-            | Token::Number(..)
     )
 }

@@ -27,11 +27,9 @@ pub(super) fn set(cursor: &mut Cursor<'_>) -> Result<Session> {
     let named =
         cursor.peek(1) == Some(&Token::Eq) || cursor.peek_word(1).is_some_and(|word| word.eq_ignore_ascii_case("TO"));
     let local = !named && cursor.accept_one_of(&["SESSION", "LOCAL"]) == Some("LOCAL");
-    // Poolers come back with these to the user who connected, who never was another.
-    if cursor.accept(&["ROLE", "NONE"]) || cursor.accept(&["AUTHORIZATION", "DEFAULT"]) {
-        return Ok(Session::Set { name: "role".into(), value: SetValue::Default, local });
+    if !named && let Some(own) = own_role(cursor)? {
+        return Ok(own);
     }
-    refuse_role(cursor)?;
     let (name, value) = if cursor.accept(&["TIME", "ZONE"]) {
         ("timezone".into(), time_zone(cursor)?)
     } else if cursor.accept(&["NAMES"]) {
@@ -54,14 +52,25 @@ fn some_modes(cursor: &mut Cursor<'_>) -> Result<crate::command::ast::Transactio
     if modes == Default::default() { Err(cursor.unexpected()) } else { Ok(modes) }
 }
 
-fn refuse_role(cursor: &Cursor<'_>) -> Result<()> {
-    let what = match () {
-        () if cursor.at(&["SESSION", "AUTHORIZATION"]) || cursor.at(&["AUTHORIZATION"]) => "SET SESSION AUTHORIZATION",
-        () if cursor.at(&["ROLE"]) => "SET ROLE",
-        () if cursor.at(&["CONSTRAINTS"]) => return Err(unsupported::error("SET CONSTRAINTS", "There are none.")),
-        () => return Ok(()),
+/// Behind SET and perhaps SESSION: acting as another user, which nobody does, or as oneself again, which is no change.
+fn own_role(cursor: &mut Cursor<'_>) -> Result<Option<Session>> {
+    let (what, hint) = match () {
+        () if cursor.accept(&["SESSION", "AUTHORIZATION"]) || cursor.accept(&["AUTHORIZATION"]) => {
+            if cursor.accept(&["DEFAULT"]) {
+                return Ok(Some(Session::OwnRole("SET")));
+            }
+            ("SET SESSION AUTHORIZATION", "Connect as that user.")
+        }
+        () if cursor.accept(&["ROLE"]) => {
+            if cursor.accept(&["NONE"]) {
+                return Ok(Some(Session::OwnRole("SET")));
+            }
+            ("SET ROLE", "Members of a role may always do what it may: leave it away, or connect as that user.")
+        }
+        () if cursor.at(&["CONSTRAINTS"]) => ("SET CONSTRAINTS", "There are none."),
+        () => return Ok(None),
     };
-    Err(unsupported::error(what, "Connect as that user."))
+    Err(unsupported::error(what, hint))
 }
 
 fn value(cursor: &mut Cursor<'_>) -> Result<SetValue> {
@@ -99,7 +108,9 @@ fn time_zone(cursor: &mut Cursor<'_>) -> Result<SetValue> {
 /// After the word RESET.
 pub(super) fn reset(cursor: &mut Cursor<'_>) -> Result<Session> {
     cursor.form = Some("RESET {name | ALL}");
-    refuse_role(cursor)?;
+    if cursor.accept(&["SESSION", "AUTHORIZATION"]) || cursor.accept(&["ROLE"]) {
+        return Ok(Session::OwnRole("RESET"));
+    }
     Ok(show::setting(cursor)?.map_or(Session::ResetAll, Session::Reset))
 }
 

@@ -5,7 +5,7 @@ use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Toke
 
 use super::secrets;
 use crate::error::{Error, Result};
-use crate::secret::{self, HIDDEN};
+use crate::secret::HIDDEN;
 
 /// A token that is neither white space nor a comment, and its place in the text.
 pub(super) struct Lexeme {
@@ -48,7 +48,7 @@ impl<'a> Text<'a> {
         match outcome {
             Ok(()) => Ok(Self { text, lexemes }),
             Err(_) => {
-                let rest = if secret::may_name_one(text) { HIDDEN } else { &text[walk.byte..] };
+                let rest = if secrets::may_follow(&lexemes) { HIDDEN } else { &text[walk.byte..] };
                 Err(unreadable(&text[walk.byte..], rest, walk.character))
             }
         }

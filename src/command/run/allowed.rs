@@ -56,7 +56,10 @@ pub(super) fn check(store: &Store, user: &str, command: &Command) -> Result<()> 
                 RoleCommand::Alter { .. } | RoleCommand::Rename { .. } => on_server(Action::Administer, "alter roles"),
                 RoleCommand::Drop { .. } => on_server(Action::Administer, "drop roles"),
                 RoleCommand::Membership { .. } => on_server(Action::Administer, "grant and revoke roles"),
-                RoleCommand::Privileges { .. } => Ok(()),
+                // Who may give away what is looked at when it is found.
+                RoleCommand::Privileges { .. } | RoleCommand::Owner { .. } => Ok(()),
+                RoleCommand::Reassign { .. } => on_server(Action::Administer, "reassign what roles own"),
+                RoleCommand::DropOwned(_) => on_server(Action::Administer, "drop what roles own"),
             },
         }
     })

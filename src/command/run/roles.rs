@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 use super::Runner;
 use crate::auth::scram::verifier_of;
 use crate::auth::{Action, Object, authorize};
-use crate::command::ast::{GrantObject, Privilege, RoleCommand, RoleName, RoleOptions, Secret};
+use crate::command::ast::{GrantObject, ObjectKind, Privilege, RoleCommand, RoleName, RoleOptions, Secret};
 use crate::error::{Error, Result};
 use crate::store::relations::{self, RelationKind};
 use crate::store::users::{self, PUBLIC, ROOT, User};
@@ -65,6 +65,25 @@ impl Runner {
                 self.privileges(&user, revoke, &privileges, &on, &grantees).await?;
                 (if revoke { "REVOKE" } else { "GRANT" }, Vec::new())
             }
+            RoleCommand::Owner { kind, name, to } => {
+                self.give(&user, super::relation_kind(kind), name, to).await?;
+                (if kind == ObjectKind::Source { "ALTER SOURCE" } else { "ALTER MATERIALIZED VIEW" }, Vec::new())
+            }
+            RoleCommand::Reassign { from, to } => {
+                let write = move |tx: &rusqlite::Transaction<'_>| {
+                    let to = users::get(tx, &name_of(&to, &user))?;
+                    from.iter().try_for_each(|from| users::reassign(tx, &users::get(tx, &name_of(from, &user))?, &to))
+                };
+                self.store.write(Durability::Full, write).await?;
+                ("REASSIGN OWNED", Vec::new())
+            }
+            RoleCommand::DropOwned(roles) => {
+                let write = move |tx: &rusqlite::Transaction<'_>| {
+                    roles.iter().try_for_each(|role| users::drop_owned(tx, &users::get(tx, &name_of(role, &user))?))
+                };
+                self.store.write(Durability::Full, write).await?;
+                ("DROP OWNED", Vec::new())
+            }
             RoleCommand::Membership { revoke, roles, members } => {
                 let notices = self.memberships(user, revoke, roles, members).await?;
                 (if revoke { "REVOKE ROLE" } else { "GRANT ROLE" }, notices)
@@ -103,6 +122,30 @@ impl Runner {
             .await?;
         dropped.iter().for_each(|name| self.sessions.terminate_user(name));
         Ok(notices)
+    }
+
+    /// Makes a source or view another role's, of which the old owner is a member, as PostgreSQL asks: nobody can
+    /// put what they made into the hands of somebody else.
+    async fn give(&self, user: &str, kind: RelationKind, name: String, to: RoleName) -> Result<()> {
+        let (relation, to) = self.store.snapshot()?.with(|connection| {
+            let relation = relations::get(connection, kind, &name)?;
+            let object = Object::Relation { oid: relation.id.into(), kind: kind.as_str(), name: &name };
+            own(connection, user, object)?;
+            let to = users::get(connection, &name_of(&to, user))?;
+            let who = users::get(connection, user)?;
+            if !who.superuser && !users::roles_of(connection, who.id)?.contains(&to.id) {
+                return Err(Error::Privilege {
+                    message: format!("must be member of role \"{}\"", to.name),
+                    detail: format!("Role \"{user}\" is not a member of it."),
+                    hint: "Ask a superuser.".into(),
+                });
+            }
+            // Who owns something in the schema could else make it there.
+            let public = Object::Schema { oid: 2200, name: "public" };
+            authorize(connection, &to.name, Action::Create, public)?;
+            Ok((relation.id, to))
+        })?;
+        self.store.write(Durability::Full, move |tx| users::set_owner(tx, relation, &to)).await
     }
 
     async fn privileges(
@@ -281,12 +324,20 @@ fn objects(connection: &Connection, user: &str, on: &GrantObject) -> Result<Vec<
                 oids.push((oid, true));
             }
         }
-        GrantObject::AllIn(names) => {
-            for name in names {
+        GrantObject::AllIn { kind, schemas } => {
+            for name in schemas {
                 let schema = schema_oid(connection, name)?;
+                let sql =
+                    "SELECT b.oid, b.name FROM temp.\"base.relations\" b LEFT JOIN main.relations r ON r.id = b.oid
+                           WHERE b.namespace = ?1 AND (?2 IS NULL OR r.kind = ?2)";
+                let kind = kind.map(|kind| super::relation_kind(kind).as_str());
                 let found: Vec<(i64, String)> = connection
-                    .prepare("SELECT oid, name FROM temp.\"base.relations\" WHERE namespace = ?1")
-                    .and_then(|mut all| all.query_map([schema], |row| Ok((row.get(0)?, row.get(1)?)))?.collect())
+                    .prepare(sql)
+                    .and_then(|mut all| {
+                        let rows =
+                            all.query_map(rusqlite::params![schema, kind], |row| Ok((row.get(0)?, row.get(1)?)))?;
+                        rows.collect()
+                    })
                     .context("listing a schema")?;
                 for (oid, name) in found {
                     own(connection, user, Object::Relation { oid, kind: "table", name: &name })?;

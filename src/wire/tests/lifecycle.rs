@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::limits::Limits;
 
-use super::super::registry::{Entered, Registry};
+use super::super::registry::{Entered, Peer, Registry};
 use super::super::settings::Settings;
 use super::super::{SettingsView, Snapshot, State};
 use super::{TestServer, one, told};
@@ -163,7 +163,7 @@ async fn shutdown_tells_idle_sessions_and_waits_for_busy_ones() {
 fn enter(sessions: &Arc<Registry>) -> Entered {
     let server = BTreeMap::from([("statement_timeout".to_owned(), "3600s".to_owned())]);
     let settings = SettingsView::new(Settings::new(&server).unwrap());
-    let client = ([127, 0, 0, 1], 1).into();
+    let client = Peer { address: ([127, 0, 0, 1], 1).into(), encryption: None };
     let parent = CancellationToken::new();
     sessions.enter(ProtocolVersion::PROTOCOL3_0, "root", client, settings, &parent, true, &Limits::default()).unwrap()
 }

@@ -385,7 +385,7 @@ async fn copies() {
     for (messages, answer) in [
         (vec![query(&format!("COPY ({rows}) TO STDOUT"))], "H d d c C(COPY 2) ZI"),
         (vec![query(&format!("COPY ({rows}) TO STDOUT CSV HEADER"))], "H d d d c C(COPY 2) ZI"),
-        (vec![query(&format!("COPY ({rows}) TO STDOUT (FORMAT binary)"))], "H d d d d c C(COPY 2) ZI"),
+        (vec![query(&format!("COPY ({rows}) TO STDOUT (FORMAT binary)"))], "H d d d c C(COPY 2) ZI"),
         (vec![query("COPY (SELECT id FROM numbers WHERE false) TO STDOUT")], "H c C(COPY 0) ZI"),
         // A text goes on after it, and so does a session after a refusal.
         (vec![query("COPY (SELECT 1) TO STDOUT; SELECT 1")], "H d c C(COPY 1) T1 D C(SELECT 1) ZI"),
