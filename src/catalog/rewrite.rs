@@ -21,7 +21,7 @@ mod records;
 mod sets;
 mod subqueries;
 
-use columns::{hide, name_columns, table_oids};
+use columns::{hide, name_columns, system_columns};
 use factors::{check_rescale, check_rescale_records, is_check_rescale, is_options_to_table, options_to_table};
 use subqueries::{array_of, one_row};
 
@@ -143,7 +143,7 @@ impl Rewriter<'_> {
                 if let Some(has_hidden) = self.has_hidden {
                     hide(select, has_hidden);
                 }
-                table_oids(select);
+                system_columns(select);
                 name_columns(select);
                 records::write_out(select);
                 check_rescale_records(select);
@@ -199,6 +199,9 @@ fn replacement(expr: &mut Expr) -> Option<Expr> {
         }
         Expr::Cast { expr: operand, data_type, .. } => cast(operand, data_type),
         Expr::Subquery(query) => {
+            if let Some(value) = subqueries::lone_value(query) {
+                return Some(value);
+            }
             one_row(query);
             None
         }
