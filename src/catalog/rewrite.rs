@@ -49,6 +49,9 @@ type HasHidden<'a> = &'a dyn Fn(Option<&str>, &str) -> bool;
 pub fn statement(statement: &mut Statement, has_hidden: HasHidden<'_>) -> Result<bool> {
     let mut names = Names { found: false };
     let _ = statement.visit(&mut names);
+    if let Statement::Query(query) = statement {
+        columns::part_from_order(query);
+    }
     let mut rewriter = Rewriter { has_hidden: names.found.then_some(has_hidden) };
     match statement.visit(&mut rewriter) {
         ControlFlow::Continue(()) => Ok(names.found),

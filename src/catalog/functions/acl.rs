@@ -62,7 +62,8 @@ fn exploded(call: &Call<'_>) -> Value {
         while let Some(letter) = letters.next() {
             let privilege = PRIVILEGES.iter().find(|(known, _)| *known == letter).map(|(_, name)| (*name).to_owned());
             let grantable = letters.next_if_eq(&'*').is_some();
-            let row = [grantor.clone(), grantee.clone(), ScalarValue::Utf8(privilege), ScalarValue::Boolean(Some(grantable))];
+            let row =
+                [grantor.clone(), grantee.clone(), ScalarValue::Utf8(privilege), ScalarValue::Boolean(Some(grantable))];
             columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
         }
     }

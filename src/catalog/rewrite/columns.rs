@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use datafusion::logical_expr::sqlparser::ast::{
     AccessExpr, ArrayElemTypeDef, BinaryOperator, DataType, ExcludeSelectItem, Expr, Ident, ObjectName, ObjectNamePart,
-    Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TimezoneInfo, TrimWhereField, Value,
-    VisitMut as _, VisitorMut, WildcardAdditionalOptions,
+    OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
+    TableFactor, TimezoneInfo, TrimWhereField, Value, VisitMut as _, VisitorMut, WildcardAdditionalOptions,
 };
 
 use super::super::functions::oid_function;
@@ -68,6 +68,32 @@ fn relation(factor: &TableFactor, has_hidden: HasHidden<'_>) -> Option<(Ident, b
         }
         TableFactor::Derived { alias, .. } => alias.as_ref().map(|alias| (alias.name.clone(), false)),
         _ => None,
+    }
+}
+
+/// Parts the aliases of the outermost SELECT from columns in its ORDER BY that have the same name and say whose they are:
+/// DataFusion would find two of that name.
+pub fn part_from_order(query: &mut Query) {
+    let Some(OrderBy { kind: OrderByKind::Expressions(order), .. }) = &mut query.order_by else { return };
+    let SetExpr::Select(select) = query.body.as_mut() else { return };
+    for item in &mut select.projection {
+        let SelectItem::ExprWithAlias { expr, alias } = item else { continue };
+        let is_other = |by: &OrderByExpr| match &by.expr {
+            Expr::CompoundIdentifier(parts) => {
+                parts.last().is_some_and(|last| fold(last) == fold(alias)) && by.expr != *expr
+            }
+            _ => false,
+        };
+        if !order.iter().any(is_other) {
+            continue;
+        }
+        let parted = Ident::with_quote('"', format!("{}{UNIQUE}", fold(alias)));
+        for by in order.iter_mut() {
+            if matches!(&by.expr, Expr::Identifier(name) if fold(name) == fold(alias)) {
+                by.expr = Expr::Identifier(parted.clone());
+            }
+        }
+        *alias = parted;
     }
 }
 

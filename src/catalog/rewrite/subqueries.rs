@@ -103,7 +103,8 @@ pub fn one_row(query: &mut Query) {
 /// What `(SELECT x)` is where it reads from nothing: x. DataFusion reaches no further out than the next query, and would
 /// not find what a subquery in x refers to.
 pub fn lone_value(query: &mut Query) -> Option<Expr> {
-    let plain = query.with.is_none() && query.order_by.is_none() && query.limit_clause.is_none() && query.fetch.is_none();
+    let plain =
+        query.with.is_none() && query.order_by.is_none() && query.limit_clause.is_none() && query.fetch.is_none();
     let SetExpr::Select(select) = query.body.as_mut() else { return None };
     let bare = Select { projection: select.projection.clone(), ..empty_select() };
     if !plain || bare != **select {
