@@ -8,7 +8,7 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::array::{Array as _, ArrayRef};
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode as _};
@@ -93,6 +93,7 @@ fn kind(from: &DataType, to: &DataType) -> Kind {
     match (from, to) {
         (same, other) if same == other => Kind::Arrow,
         (D::Null, _) | (_, D::Null) => Kind::Arrow,
+        (D::List(from), D::List(to)) if kind(from.data_type(), to.data_type()) == Kind::Ours => Kind::Ours,
         (D::Dictionary(..), _) | (_, D::Dictionary(..)) => Kind::Arrow,
         (from, to) if from.is_string() && to.is_string() => Kind::Arrow,
         (from, _) if from.is_string() => Kind::Ours,
@@ -184,6 +185,16 @@ impl ScalarUDFImpl for PgCast {
 fn convert(value: &ScalarValue, from: &FieldRef, to: &DataType, scope: &Scope) -> DfResult<ScalarValue> {
     if let Some(Some(text)) = value.try_as_str() {
         return Ok(from_text(text, to, scope)?);
+    }
+    if let (ScalarValue::List(list), DataType::List(from), DataType::List(to)) = (value, from.data_type(), to) {
+        let (values, to) = (list.value(0), to.data_type());
+        let item = |row| {
+            let value = ScalarValue::try_from_array(&values, row)?;
+            let value = if value.is_null() { value } else { convert(&value, from, to, scope)? };
+            value.cast_to(to)
+        };
+        let items = (0..values.len()).map(item).collect::<DfResult<Vec<_>>>()?;
+        return Ok(ScalarValue::List(ScalarValue::new_list_nullable(&items, to)));
     }
     if to.is_string() {
         let text = match value {

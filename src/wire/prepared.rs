@@ -313,7 +313,7 @@ fn taken<'e>(expr: &'e Expr, node: &LogicalPlan) -> Vec<(&'e Expr, FieldRef)> {
     match expr {
         // What has the exact type of a column is of that type, too; a name for an oid is read by a cast only.
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if op.supports_propagation() || *op == Operator::NotEq => {
-            let exact = |other: &Expr| here(other).filter(|field| is_exact(field));
+            let exact = |other: &Expr| here(other).filter(is_exact);
             match (&**left, &**right) {
                 (Expr::Placeholder(_), other) => exact(other).map(|field| (&**left, field)).into_iter().collect(),
                 (other, Expr::Placeholder(_)) => exact(other).map(|field| (&**right, field)).into_iter().collect(),

@@ -21,7 +21,7 @@ def feature(name):
     """As the common one, for coroutines."""
 
     def run(function):
-        common.feature(name)(lambda: loop.run_until_complete(asyncio.wait_for(function(), 60)))
+        common.feature(name)(lambda: loop.run_until_complete(asyncio.wait_for(function(), 200)))
 
     return run
 

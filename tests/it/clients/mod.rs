@@ -13,6 +13,7 @@ use std::path::PathBuf;
 
 use matrix::{Group, Outcome, Row};
 use runtime::Runtime;
+use tokio::sync::Semaphore;
 
 use crate::auth::Certificates;
 use crate::server::Server;
@@ -64,8 +65,12 @@ fn the_page_lists_no_other_clients() {
     }
 }
 
+/// How many clients run at a time: each brings a server and a program of its own.
+static TURNS: Semaphore = Semaphore::const_new(2);
+
 /// Runs a client and compares what it said with what the page says.
 async fn run(client: &Client) {
+    let _turn = TURNS.acquire().await.unwrap();
     let fixture = Fixture::start().await;
     let lines = match client.runtime.run(&fixture).await {
         Ok(lines) => lines,

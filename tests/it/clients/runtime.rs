@@ -27,7 +27,7 @@ impl Runtime {
     pub async fn run(&self, fixture: &Fixture) -> Result<Vec<String>, String> {
         // What hangs is ended, so that the test tells which feature came before.
         let mut command = Command::new("timeout");
-        command.arg("120");
+        command.arg("300");
         match self {
             Self::TokioPostgres => return Ok(super::tokio_postgres::outcomes(fixture).await),
             Self::Python(script) => command.arg(fetched("python/bin/python")?).arg(source("python", script)),
