@@ -113,6 +113,13 @@ impl VisitorMut for Rewriter<'_> {
         ControlFlow::Continue(())
     }
 
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
+        if let Some(new) = subqueries::any_of(expr) {
+            *expr = new;
+        }
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
         if let Some(new) = replacement(expr) {
             *expr = new;

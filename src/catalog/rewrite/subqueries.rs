@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use datafusion::logical_expr::sqlparser::ast::{
-    self, Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, OrderByKind, Query, Select,
-    SelectItem, SetExpr, TableAlias, TableFactor, TableWithJoins, Value,
+    self, BinaryOperator, Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, OrderByKind,
+    Query, Select, SelectItem, SetExpr, TableAlias, TableFactor, TableWithJoins, Value,
 };
 
 use super::super::functions::SINGLE_VALUE;
@@ -98,6 +98,18 @@ pub fn one_row(query: &mut Query) {
         let x = std::mem::replace(item, Expr::Value(Value::Null.into()));
         *item = if limited { aggregate("first_value", x, order) } else { aggregate(SINGLE_VALUE, x, Vec::new()) };
     }
+}
+
+/// `x = ANY (SELECT ...)` is IN, and `x <> ALL (SELECT ...)` is NOT IN: their queries give any number of rows.
+pub fn any_of(expr: &mut Expr) -> Option<Expr> {
+    let (left, right, negated) = match expr {
+        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => (left, right, false),
+        Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => (left, right, true),
+        _ => return None,
+    };
+    let Expr::Subquery(query) = right.as_mut() else { return None };
+    let subquery = Box::new(std::mem::replace(query.as_mut(), query_of(SetExpr::Select(Box::new(empty_select())))));
+    Some(Expr::InSubquery { expr: Box::new(super::take(left)), subquery, negated })
 }
 
 /// What `(SELECT x)` is where it reads from nothing: x. DataFusion reaches no further out than the next query, and would

@@ -41,21 +41,29 @@ def _():
         same(c.execute("SELECT 1").scalar(), 1)
 
 
-@feature("catalog")
+@feature("databases")
 def _():
     same(database.get_all_catalog_names(force=True), {"dev"})
     same({"public", "tidegate", "rw_catalog"} <= set(database.get_all_schema_names(catalog=None)), True)
-    names = lambda found: {found_name[0] if isinstance(found_name, tuple) else found_name.table for found_name in found}
-    tables = names(database.get_all_table_names_in_schema(catalog=None, schema="public"))
-    same({"s", "slow"} <= tables, True)
+
+
+@feature("relations")
+def _():
+    names = lambda found: {name for name, *_ in found}
+    assert {"s", "slow"} <= names(database.get_all_table_names_in_schema(catalog=None, schema="public"))
     assert {"mv", "busy"} <= names(database.get_all_view_names_in_schema(catalog=None, schema="public"))
     assert "split_gaps" in names(database.get_all_view_names_in_schema(catalog=None, schema="tidegate"))
     same(database.has_table(Table("mv", "public")), True)
-    for get in (database.get_indexes, database.get_pk_constraint, database.get_foreign_keys, database.get_table_comment):
-        get(Table("mv", "public"))
 
 
-@feature("datasets")
+@feature("details")
+def _():
+    mv = Table("mv", "public")
+    same((database.get_indexes(mv), database.get_foreign_keys(mv), database.get_table_comment(mv)), ([], [], None))
+    assert "backfill of every split" in database.get_table_comment(Table("split_backfill_progress", "tidegate"))
+
+
+@feature("columns")
 def _():
     for schema, table in (("public", "mv"), ("public", "s"), ("tidegate", "split_backfill_progress")):
         columns = SqlaTable(table_name=table, schema=schema, database=database).external_metadata()
@@ -64,17 +72,14 @@ def _():
     assert "updated_at" in times, columns
 
 
-@feature("charts")
+@feature("queries")
 def _():
     for grain in spec.get_time_grain_expressions().values():
         at = grain.replace("{col}", "at")
         rows = "(SELECT now() AS at, amount FROM mv) AS virtual_table"
         frame = database.get_df(f"SELECT {at} AS at, count(*) AS n, max(amount) AS most FROM {rows} GROUP BY {at} ORDER BY n DESC LIMIT 10")
         same(int(frame["n"].sum()), 1000, at)
-
-
-@feature("lab")
-def _():
+    # SQL Lab.
     with database.get_sqla_engine(schema="tidegate") as engine:
         connection = engine.raw_connection()
         cursor = connection.cursor()
@@ -84,3 +89,18 @@ def _():
         pid = spec.get_cancel_query_id(cursor, None)
         other = engine.raw_connection()
         same(spec.cancel_query(other.cursor(), None, pid), True)
+
+
+@feature("completion")
+def _():
+    raise Missing("its editor completes with what is listed above")
+
+
+@feature("errors")
+def _():
+    try:
+        database.get_df("SELECT nme FROM mv")
+        raise AssertionError("it succeeded")
+    except Exception as error:
+        [said] = spec.extract_errors(error)
+        assert 'column "nme" does not exist' in said.message and "LINE" in said.message, said

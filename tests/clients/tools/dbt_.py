@@ -29,6 +29,7 @@ sources:
     tables: [{name: split_backfill_progress}]
 """
 project = pathlib.Path(tempfile.mkdtemp())
+sources = {}
 
 
 def run(*command):
@@ -49,15 +50,38 @@ def queries():
     run("show", "--inline", "SELECT id FROM {{ source('public', 'mv') }}", "--limit", "3")
 
 
-def catalog():
+def relations():
     run("docs", "generate")
     catalog = json.loads((project / "target" / "catalog.json").read_text())
     same(catalog["errors"], None)
-    sources = catalog["sources"]
-    same(sorted(sources), ["source.tides.public.mv", "source.tides.public.s", "source.tides.tidegate.split_backfill_progress"])
-    mv = sources["source.tides.public.mv"]
-    same([(c["name"], c["type"]) for c in mv["columns"].values()], [("id", "bigint"), ("amount", "double precision")])
-    assert sources["source.tides.tidegate.split_backfill_progress"]["metadata"]["comment"]
+    sources.update({name.removeprefix("source.tides."): table for name, table in catalog["sources"].items()})
+    same(sorted(sources), ["public.mv", "public.s", "tidegate.split_backfill_progress"])
+
+
+def columns():
+    of_mv = [(column["name"], column["type"]) for column in sources["public.mv"]["columns"].values()]
+    same(of_mv, [("id", "bigint"), ("amount", "double precision")])
+
+
+def details():
+    assert sources["tidegate.split_backfill_progress"]["metadata"]["comment"]
+    same(sources["public.mv"]["metadata"]["owner"], "root")
+
+
+def errors():
+    try:
+        run("show", "--inline", "SELECT nme FROM {{ source('public', 'mv') }}")
+    except AssertionError as error:
+        assert 'column "nme" does not exist' in str(error), error
+    else:
+        raise AssertionError("it succeeded")
+
+
+def none(why):
+    def function():
+        raise Missing(why)
+
+    return function
 
 
 # dbt starts processes, which read this file again.
@@ -67,5 +91,9 @@ if __name__ == "__main__":
     (project / "dbt_project.yml").write_text("name: tides\nprofile: tides\nversion: '1.0'\n")
     (project / "profiles.yml").write_text(PROFILE)
     (project / "models" / "sources.yml").write_text(SOURCES)
-    for name, function in (("connect", connect), ("queries", queries), ("catalog", catalog)):
+    features = dict(
+        connect=connect, databases=none("its project names them"), relations=relations, columns=columns, details=details,
+        queries=queries, completion=none("it has no editor"), errors=errors,
+    )
+    for name, function in features.items():
         feature(name)(function)

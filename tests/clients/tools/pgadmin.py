@@ -13,10 +13,19 @@ PACKAGE = pathlib.Path(sys.prefix) / "pgadmin4"
 print("version", (PACKAGE / "version").read_text().strip())
 db = psycopg.connect(f"host={HOST} port={PORT} user=root dbname=dev sslmode=disable", autocommit=True)
 
-# Products of other vendors, and pgAdmin's own tests.
-NOT_OURS = ("ppas", "gpdb", "edb", "pgd_", "packages", "synonyms", "directories", "resource_groups", "replica_nodes", "utils/tests",
-            "debugger", "pgagent", "compound_trigger")
-SELECTS = re.compile(r"\A(\s|--[^\n]*\n|/\*.*?\*/)*(SELECT|WITH|SHOW|SET)\b", re.I | re.S)
+# The templates that make a whole statement of what this server has, as PostgreSQL 15 finds.
+WHOLE = (pathlib.Path(__file__).parent / "pgadmin.list").read_text().split()
+OF_DATABASES = """casts catalog databases event_triggers foreign_data_wrappers foreign_servers languages publications roles schemas
+    subscriptions tablespaces user_mappings""".split()
+FEATURES = {
+    "connect": lambda folder, name: folder in ("connect", "servers"),
+    "databases": lambda folder, name: folder in OF_DATABASES,
+    "columns": lambda folder, name: folder in ("columns", "catalog_object_column"),
+    "queries": lambda folder, name: folder in ("dashboard", "sqleditor"),
+    "completion": lambda folder, name: folder == "sqlautocomplete",
+    "relations": lambda folder, name: name in ("nodes.sql", "node.sql", "count.sql"),
+    "details": lambda folder, name: True,
+}
 
 
 def quoted_identifier(*parts):
@@ -42,8 +51,6 @@ def for_version_15(folders):
     for folder in folders:
         for path in sorted(folder.rglob("*.sql")):
             name = path.relative_to(folder)
-            if any(part in str(path) for part in NOT_OURS):
-                continue
             at = next((n for n, part in enumerate(name.parts) if re.fullmatch(r"default|\d+_plus", part)), None)
             if at is None:
                 continue
@@ -67,3 +74,24 @@ def objects():
         tid=relation, vid=relation, foid=one("SELECT oid FROM pg_class WHERE relname = %s", "s"),
         last_system_oid=0, datlastsysoid=16383, rid=10, nspname="public", schema="public", table="mv", name="mv",
     )
+
+
+env, folders = environment()
+templates = for_version_15(folders)
+of_feature = {name: [] for name in FEATURES}
+for key in WHOLE:
+    folder, *_, last = key.split("/")
+    of_feature[next(name for name, is_of in FEATURES.items() if is_of(folder, last))].append((key,))
+
+
+def run(key):
+    db.execute(env.get_template(str(templates[key])).render(**objects()))
+
+
+for name, keys in of_feature.items():
+    feature(name)(lambda: each(keys, run))
+
+
+@feature("errors")
+def _():
+    raise Missing("its templates alone are run")

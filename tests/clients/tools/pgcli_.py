@@ -31,20 +31,32 @@ def _():
     same(db.dbname, "dev")
     same(db.is_virtual_database(), False)
     same(db.server_version.startswith("15"), True)
-    same(run("SELECT count(*) FROM mv"), [(1000,)])
     same(PGCli(pgexecute=db).pgexecute.short_host, HOST)
+
+
+@feature("databases")
+def _():
+    same(db.databases(), ["dev"])
+    same([row[0] for row in next(iter(db.full_databases()))], ["dev"])
+    same({"public", "tidegate", "rw_catalog"} <= set(db.schemata()), True)
+    same(list(db.search_path())[:1], ["public"])
+
+
+@feature("relations")
+def _():
+    relations = set(db.tables()) | set(db.views())
+    same({("public", "mv"), ("public", "s"), ("tidegate", "split_gaps")} <= relations, True)
+
+
+@feature("columns")
+def _():
+    columns = [row[:4] for rows in (db.table_columns(), db.view_columns()) for row in rows]
+    same(("public", "mv", "id", "bigint") in columns, True)
 
 
 @feature("completion")
 def _():
-    same({"public", "tidegate", "rw_catalog"} <= set(db.schemata()), True)
-    same(list(db.search_path())[:1], ["public"])
-    relations = set(db.tables()) | set(db.views())
-    same({("public", "mv"), ("public", "s"), ("tidegate", "split_gaps")} <= relations, True)
-    columns = [row[:4] for rows in (db.table_columns(), db.view_columns()) for row in rows]
-    same(("public", "mv", "id", "bigint") in columns, True)
-    same(db.databases(), ["dev"])
-    for load in (db.functions, db.datatypes, db.foreignkeys, db.casing, db.full_databases):
+    for load in (db.functions, db.datatypes, db.foreignkeys, db.casing):
         list(load())
     completer = PGCli(pgexecute=db).completer
     for refresh in CompletionRefresher.refreshers.values():
@@ -53,11 +65,18 @@ def _():
     same("split_gaps" in [completion.text for completion in said], True)
 
 
-@feature("commands")
+@feature("details")
 def _():
     commands = r"\d \d+ \dt \dv \dm \dE \dn \dn+ \df \dT \du \di \ds \dx \dp \ddp \db \dD \l \l+".split()
     named = [r"\d mv", r"\d+ mv", r"\d+ s", r"\d tidegate.split_backfill_progress", r"\dt *.*"]
     each([(command,) for command in commands + named], run)
+
+
+@feature("queries")
+def _():
+    same(run("SELECT count(*) FROM mv"), [(1000,)])
+    same(len(run("SELECT * FROM tidegate.split_backfill_progress; SELECT 1")), 9)
+    assert run(db.explain_prefix() + "SELECT id FROM mv")
 
 
 @feature("errors")

@@ -35,7 +35,7 @@ def _():
     asyncio.run(over_asyncpg())
 
 
-@feature("schemas")
+@feature("databases")
 def _():
     same(inspector.default_schema_name, "public")
     same(set(inspector.get_schema_names()) >= {"public", "tidegate", "rw_catalog", "information_schema"}, True)
@@ -68,15 +68,11 @@ def _():
             same(unknown, [], table)
 
 
-@feature("comments")
+@feature("details")
 def _():
     assert "backfill of every split" in inspector.get_table_comment("split_backfill_progress", schema="tidegate")["text"]
     assert all(c["comment"] for c in inspector.get_columns("split_backfill_progress", schema="tidegate"))
     same(inspector.get_table_comment("mv"), {"text": None})
-
-
-@feature("keys")
-def _():
     same(inspector.get_pk_constraint("mv")["constrained_columns"], [])
     for get in ("get_foreign_keys", "get_indexes", "get_unique_constraints", "get_check_constraints"):
         same(getattr(inspector, get)("mv"), [], get)
@@ -84,7 +80,7 @@ def _():
     same({domain["schema"] for domain in inspector.get_domains()}, {"information_schema"})
 
 
-@feature("tables")
+@feature("queries")
 def _():
     metadata = sa.MetaData()
     metadata.reflect(engine, schema="tidegate", views=True)
@@ -96,13 +92,27 @@ def _():
     with engine.connect() as c:
         query = sa.select(mv.c.id).where(mv.c.id.in_([-1, -2]) | mv.c.amount.is_(None)).limit(5).offset(1)
         same(c.execute(query).all(), [])
-
-
-@feature("pandas")
-def _():
+    # pandas, on top of it.
     frame = pandas.read_sql("SELECT id, amount FROM mv ORDER BY id", engine)
     same((len(frame), [str(t) for t in frame.dtypes]), (1000, ["int64", "float64"]))
     frame = pandas.read_sql_table("split_assignments", engine, schema="tidegate")
     same(len(frame) > 0, True)
     parts = pandas.read_sql(sa.text("SELECT id FROM mv WHERE id >= :low"), engine, params={"low": -(2**63)}, chunksize=300)
     same([len(part) for part in parts], [300, 300, 300, 100])
+
+
+@feature("completion")
+def _():
+    raise Missing("it is a library")
+
+
+@feature("errors")
+def _():
+    with engine.connect() as c:
+        try:
+            c.execute(sa.text("SELECT nme FROM mv"))
+            raise AssertionError("it succeeded")
+        except sa.exc.ProgrammingError as error:
+            same((error.orig.sqlstate, error.orig.diag.statement_position), ("42703", "8"))
+        c.rollback()
+        same(c.scalar(sa.text("SELECT 1")), 1)
