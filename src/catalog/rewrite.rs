@@ -21,7 +21,7 @@ mod records;
 mod sets;
 mod subqueries;
 
-use columns::{hide, name_columns, table_oids};
+use columns::{hide, name_columns, system_columns};
 use factors::{check_rescale, check_rescale_records, is_check_rescale, is_options_to_table, options_to_table};
 use subqueries::{array_of, one_row};
 
@@ -49,6 +49,9 @@ type HasHidden<'a> = &'a dyn Fn(Option<&str>, &str) -> bool;
 pub fn statement(statement: &mut Statement, has_hidden: HasHidden<'_>) -> Result<bool> {
     let mut names = Names { found: false };
     let _ = statement.visit(&mut names);
+    if let Statement::Query(query) = statement {
+        columns::part_from_order(query);
+    }
     let mut rewriter = Rewriter { has_hidden: names.found.then_some(has_hidden) };
     match statement.visit(&mut rewriter) {
         ControlFlow::Continue(()) => Ok(names.found),
@@ -110,6 +113,13 @@ impl VisitorMut for Rewriter<'_> {
         ControlFlow::Continue(())
     }
 
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
+        if let Some(new) = subqueries::any_of(expr) {
+            *expr = new;
+        }
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
         if let Some(new) = replacement(expr) {
             *expr = new;
@@ -143,7 +153,7 @@ impl Rewriter<'_> {
                 if let Some(has_hidden) = self.has_hidden {
                     hide(select, has_hidden);
                 }
-                table_oids(select);
+                system_columns(select);
                 name_columns(select);
                 records::write_out(select);
                 check_rescale_records(select);
@@ -199,6 +209,9 @@ fn replacement(expr: &mut Expr) -> Option<Expr> {
         }
         Expr::Cast { expr: operand, data_type, .. } => cast(operand, data_type),
         Expr::Subquery(query) => {
+            if let Some(value) = subqueries::lone_value(query) {
+                return Some(value);
+            }
             one_row(query);
             None
         }

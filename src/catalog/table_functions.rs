@@ -31,6 +31,16 @@ pub fn state_rows(condition: &str) -> SqliteTable {
     SqliteTable::view(relation, &columns)
 }
 
+/// The functions that give a table, as opposed to a value; PostgreSQL takes both in FROM.
+pub const NAMES: &[&str] = &[
+    "generate_series",
+    "range",
+    "internal_source_backfill_progress",
+    "pg_show_all_settings",
+    "pg_get_keywords",
+    "pg_listening_channels",
+];
+
 /// The table that a function gives.
 ///
 /// # Errors

@@ -152,6 +152,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         ISOLATION,
         "Isolation level of new transactions; a block reads one snapshot at every level.",
     ),
+    user("default_table_access_method", "heap", Kind::Text, "Has no effect: there is one way to keep a table."),
+    user("default_tablespace", "", Kind::Text, "Has no effect: there is one place to keep tables."),
     reported(user(
         "default_transaction_read_only",
         "off",

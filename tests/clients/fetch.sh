@@ -16,6 +16,21 @@ fetch_python() {
   "$1/bin/pip" install -q --disable-pip-version-check -r "$here/python/requirements.txt" >&2
 }
 
+tools_runtime=python3 tools_pins='requirements.txt templates.txt'
+fetch_tools() {
+  python3 -m venv "$1"
+  "$1/bin/pip" install -q --disable-pip-version-check -r "$here/tools/requirements.txt" >&2
+  "$1/bin/pip" download -q --disable-pip-version-check --no-deps -d "$1/wheels" -r "$here/tools/templates.txt" >&2
+  "$1/bin/python" "$here/tools/templates.py" "$1"/wheels/*.whl "$1"
+  rm -r "$1/wheels"
+}
+
+superset_runtime=python3 superset_pins=requirements.txt
+fetch_superset() {
+  python3 -m venv "$1"
+  "$1/bin/pip" install -q --disable-pip-version-check -r "$here/superset/requirements.txt" >&2
+}
+
 node_runtime=npm node_pins=package-lock.json
 fetch_node() {
   cp "$here/node/package.json" "$here/node/package-lock.json" "$1"
@@ -30,7 +45,7 @@ fetch_java() {
 go_runtime=go go_pins='go.mod go.sum */*.go'
 fetch_go() { (cd "$here/go" && go build -o "$1/" ./...) >&2; }
 
-[ $# -gt 0 ] || set -- python node java go
+[ $# -gt 0 ] || set -- python tools superset node java go
 for part in "$@"; do
   runtime="${part}_runtime" pins="${part}_pins"
   if ! command -v "${!runtime}" >/dev/null; then

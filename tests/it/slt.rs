@@ -46,7 +46,7 @@ macro_rules! specification {
 }
 
 specification!(
-    catalog errors kafka_statements progress rate_limits rescale session sources sql_arrays sql_dates sql_errors sql_json
+    catalog catalog_of_tools errors kafka_statements progress rate_limits rescale session sources sql_arrays sql_dates sql_errors sql_json
     sql_numbers sql_queries sql_strings users_and_grants views
 );
 

@@ -30,7 +30,7 @@ pub const FUNCTIONS: &[Definition] = &[
             super::super::number_pattern::to_number(&value, &template).map(|number| text(Some(number)))
         },
     ),
-    stable("age", 1..=2, "interval", age),
+    derived("age", 1..=2, Returns::By(|args| field(if is_xid(args) { "int4" } else { "interval" })), age),
     stable("justify_days", 1..=1, "interval", |call| of_interval(call, Interval::justify_days)),
     stable("justify_hours", 1..=1, "interval", |call| of_interval(call, Interval::justify_hours)),
     stable("justify_interval", 1..=1, "interval", |call| of_interval(call, Interval::justify)),
@@ -260,7 +260,20 @@ fn to_timestamp(call: &Call<'_>) -> Value {
     })))
 }
 
+fn is_xid(args: &[FieldRef]) -> bool {
+    matches!(args, [only] if types::name_of(only) == "xid")
+}
+
+fn field(pg_type: &str) -> Result<Field> {
+    let found = types::by_name(pg_type).map(|pg_type| pg_type.field("age"));
+    found.ok_or_else(|| Error::Internal(format!("there is no type {pg_type}")))
+}
+
+/// The time between two moments, or from one to midnight; or the age of a transaction: all are frozen here.
 fn age(call: &Call<'_>) -> Value {
+    if is_xid(call.fields) {
+        return Ok(ScalarValue::Int32((!call.any_null()).then_some(i32::MAX)));
+    }
     let Some(first) = moment(call, 0)? else { return Ok(ScalarValue::Null) };
     let Some(first) = local(call, first)? else { return Err(no_such_function("age", call.fields)) };
     if call.args.len() == 1 {

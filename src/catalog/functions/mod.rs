@@ -21,6 +21,7 @@ use super::scope::Scope;
 use super::types;
 use crate::error::{Error, Result};
 
+mod acl;
 mod arrays;
 mod coalesce;
 mod datetime;
@@ -75,6 +76,7 @@ fn definitions() -> impl Iterator<Item = &'static Definition> {
         session::FUNCTIONS,
         describe::FUNCTIONS,
         names::FUNCTIONS,
+        acl::FUNCTIONS,
         privileges::FUNCTIONS,
         sizes::FUNCTIONS,
         format::FUNCTIONS,

@@ -42,6 +42,7 @@ pub const SETS: &[(&str, &str, SetColumns)] = &[
     ("jsonb_each", "jsonb_pairs", SetColumns::Many(&["key", "value"])),
     ("json_each_text", "json_pair_texts", SetColumns::Many(&["key", "value"])),
     ("jsonb_each_text", "json_pair_texts", SetColumns::Many(&["key", "value"])),
+    ("aclexplode", "acl_items", SetColumns::Many(&["grantor", "grantee", "privilege_type", "is_grantable"])),
     ("_pg_expandarray", "numbered", SetColumns::Many(&["x", "n"])),
 ];
 
@@ -107,7 +108,7 @@ fn types_field(name: &str) -> Result<Field> {
         .ok_or_else(|| Error::Internal(format!("there is no type {name}")))
 }
 
-fn list_field(item: Field) -> Field {
+pub(super) fn list_field(item: Field) -> Field {
     Field::new("", DataType::List(Arc::new(item)), true)
 }
 
@@ -235,7 +236,7 @@ fn pairs(call: &Call<'_>, name: &str, sorted: bool, text: fn(Json) -> Option<Str
 }
 
 /// An array of records, from the values of each column.
-fn records(fields: Fields, columns: Vec<Vec<ScalarValue>>) -> Value {
+pub(super) fn records(fields: Fields, columns: Vec<Vec<ScalarValue>>) -> Value {
     let arrays = fields.iter().zip(columns).map(|(field, values)| match values.is_empty() {
         true => Ok(new_empty_array(field.data_type())),
         false => ScalarValue::iter_to_array(values),

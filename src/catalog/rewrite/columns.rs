@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use datafusion::logical_expr::sqlparser::ast::{
     AccessExpr, ArrayElemTypeDef, BinaryOperator, DataType, ExcludeSelectItem, Expr, Ident, ObjectName, ObjectNamePart,
-    Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TimezoneInfo, TrimWhereField, Value,
-    VisitMut as _, VisitorMut, WildcardAdditionalOptions,
+    OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
+    TableFactor, TimezoneInfo, TrimWhereField, Value, VisitMut as _, VisitorMut, WildcardAdditionalOptions,
 };
 
 use super::super::functions::oid_function;
@@ -71,8 +71,43 @@ fn relation(factor: &TableFactor, has_hidden: HasHidden<'_>) -> Option<(Ident, b
     }
 }
 
-/// The system column `tableoid`: the oid of the relation that a row is of.
-pub fn table_oids(select: &mut Select) {
+/// Parts the aliases of the outermost SELECT from columns in its ORDER BY that have the same name and say whose they are:
+/// DataFusion would find two of that name.
+pub fn part_from_order(query: &mut Query) {
+    let Some(OrderBy { kind: OrderByKind::Expressions(order), .. }) = &mut query.order_by else { return };
+    let SetExpr::Select(select) = query.body.as_mut() else { return };
+    for item in &mut select.projection {
+        let SelectItem::ExprWithAlias { expr, alias } = item else { continue };
+        let is_other = |by: &OrderByExpr| match &by.expr {
+            Expr::CompoundIdentifier(parts) => {
+                parts.last().is_some_and(|last| fold(last) == fold(alias)) && by.expr != *expr
+            }
+            _ => false,
+        };
+        if !order.iter().any(is_other) {
+            continue;
+        }
+        let parted = Ident::with_quote('"', format!("{}{UNIQUE}", fold(alias)));
+        for by in order.iter_mut() {
+            if matches!(&by.expr, Expr::Identifier(name) if fold(name) == fold(alias)) {
+                by.expr = Expr::Identifier(parted.clone());
+            }
+        }
+        *alias = parted;
+    }
+}
+
+/// System columns that tell which transaction wrote a row of the catalog: all were there from the start.
+const FROZEN: [&str; 2] = ["xmin", "xmax"];
+
+/// Whether it is a table of PostgreSQL's catalog that has system columns. What shows replication slots has its own xmin.
+fn is_catalog_table(name: &str) -> bool {
+    let bare = name.strip_prefix("pg_catalog.").unwrap_or(name);
+    bare.starts_with("pg_") && bare != "pg_replication_slots"
+}
+
+/// The system columns `tableoid`, the oid of the relation that a row is of, and those of [`FROZEN`].
+pub fn system_columns(select: &mut Select) {
     let relations: Vec<(String, String)> = select
         .from
         .iter()
@@ -85,12 +120,27 @@ pub fn table_oids(select: &mut Select) {
             _ => None,
         })
         .collect();
-    struct TableOids(Vec<(String, String)>);
-    impl VisitorMut for TableOids {
+    struct SystemColumns(Vec<(String, String)>);
+    impl VisitorMut for SystemColumns {
         type Break = ();
 
         fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            // Of one relation alone, the name needs no other before it.
+            if let (Expr::Identifier(column), [(alias, name)]) = (&*expr, self.0.as_slice())
+                && is_catalog_table(name)
+                && FROZEN.contains(&column.value.as_str())
+            {
+                *expr = Expr::CompoundIdentifier(vec![Ident::with_quote('"', alias), column.clone()]);
+            }
             let Expr::CompoundIdentifier(parts) = &*expr else { return ControlFlow::Continue(()) };
+            if let [relation, column] = parts.as_slice()
+                && FROZEN.contains(&column.value.as_str())
+                && self.0.iter().any(|(alias, name)| *alias == fold(relation) && is_catalog_table(name))
+            {
+                let frozen = Expr::Value(Value::SingleQuotedString("1".into()).into());
+                *expr = call(&oid_function("xid"), vec![frozen]);
+                return ControlFlow::Continue(());
+            }
             if let [relation, column] = parts.as_slice()
                 && column.value == "tableoid"
                 && let Some((_, name)) = self.0.iter().find(|(alias, _)| *alias == fold(relation))
@@ -101,20 +151,24 @@ pub fn table_oids(select: &mut Select) {
             ControlFlow::Continue(())
         }
     }
-    let mut table_oids = TableOids(relations);
+    let mut system_columns = SystemColumns(relations);
     for item in &mut select.projection {
-        let unnamed = matches!(item, SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) if parts.last().is_some_and(|part| part.value == "tableoid"));
-        let _ = item.visit(&mut table_oids);
+        let unnamed = match item {
+            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => parts.last().cloned(),
+            SelectItem::UnnamedExpr(Expr::Identifier(column)) => Some(column.clone()),
+            _ => None,
+        };
+        let _ = item.visit(&mut system_columns);
         if let SelectItem::UnnamedExpr(Expr::Function(_)) = item
-            && unnamed
+            && let Some(alias) = unnamed
             && let SelectItem::UnnamedExpr(expr) = item
         {
-            let expr = std::mem::replace(expr, Expr::Value(Value::Null.into()));
-            *item = SelectItem::ExprWithAlias { expr, alias: Ident::new("tableoid") };
+            let expr = super::take(expr);
+            *item = SelectItem::ExprWithAlias { expr, alias };
         }
     }
-    let _ = select.from.visit(&mut table_oids);
-    let _ = select.selection.visit(&mut table_oids);
+    let _ = select.from.visit(&mut system_columns);
+    let _ = select.selection.visit(&mut system_columns);
 }
 
 /// Gives every computed column PostgreSQL's name for it, made unique where it must be: DataFusion would use the

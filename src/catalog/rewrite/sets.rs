@@ -8,6 +8,7 @@ use datafusion::logical_expr::sqlparser::ast::{
 };
 
 use super::super::functions::{SETS, SetColumns};
+use super::super::table_functions;
 use super::expressions::{cast_to, text};
 use super::subqueries::empty_select;
 use super::{call, is_named, unqualify};
@@ -91,14 +92,37 @@ pub fn in_from(factor: &mut TableFactor) {
         }
         return;
     }
-    let Some((array, columns)) = set(name) else { return };
+    let own = name.0.last().and_then(|part| part.as_ident()).cloned().unwrap_or_else(|| Ident::new("unnest"));
+    let Some((array, columns)) = set(name) else {
+        let gives_table = table_functions::NAMES.contains(&super::fold(&own).as_str());
+        if !gives_table && !with_ordinality {
+            let value = call(&super::fold(&own), plain(args));
+            *factor = one_row(value, alias.take(), &own);
+        }
+        return;
+    };
     if is_set_named(name, "generate_series") && !with_ordinality && is_long_series(args) {
         return;
     }
-    let own = name.0.last().and_then(|part| part.as_ident()).cloned().unwrap_or_else(|| Ident::new("unnest"));
     let args = plain(args);
     let arrays = if array.is_empty() { args } else { vec![call(array, args)] };
     *factor = derived(arrays, columns, alias.take(), &own, with_ordinality);
+}
+
+/// Any other function in FROM: one row with its value, in a column that is named like the alias.
+fn one_row(value: Expr, alias: Option<TableAlias>, own: &Ident) -> TableFactor {
+    let mut alias = alias.unwrap_or_else(|| named(own));
+    if alias.columns.is_empty() {
+        alias.columns.push(column(alias.name.clone()));
+    }
+    let item = SelectItem::ExprWithAlias { expr: value, alias: Ident::new("c1") };
+    let query = select(vec![item], Vec::new());
+    TableFactor::Derived { lateral: true, subquery: Box::new(query), alias: Some(alias), sample: None }
+}
+
+/// The alias of a function that has none: its own name.
+fn named(own: &Ident) -> TableAlias {
+    TableAlias { explicit: true, name: Ident::new(own.value.to_lowercase()), columns: Vec::new(), at: None }
 }
 
 fn derived(
@@ -110,12 +134,7 @@ fn derived(
 ) -> TableFactor {
     let count = arrays.len();
     let query = query(arrays, columns, with_ordinality);
-    let mut alias = alias.unwrap_or_else(|| TableAlias {
-        explicit: true,
-        name: Ident::new(own.value.to_lowercase()),
-        columns: Vec::new(),
-        at: None,
-    });
+    let mut alias = alias.unwrap_or_else(|| named(own));
     // Names that are given stand for the first columns. A single column has the alias's name.
     let names: Vec<Ident> = match columns {
         SetColumns::Named(name) => vec![Ident::new(name)],

@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use datafusion::logical_expr::sqlparser::ast::{
-    self, Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, OrderByKind, Query, Select,
-    SelectItem, SetExpr, TableAlias, TableFactor, TableWithJoins, Value,
+    self, BinaryOperator, Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, OrderByKind,
+    Query, Select, SelectItem, SetExpr, TableAlias, TableFactor, TableWithJoins, Value,
 };
 
 use super::super::functions::SINGLE_VALUE;
@@ -100,6 +100,39 @@ pub fn one_row(query: &mut Query) {
     }
 }
 
+/// `x = ANY (SELECT ...)` is IN, and `x <> ALL (SELECT ...)` is NOT IN: their queries give any number of rows.
+pub fn any_of(expr: &mut Expr) -> Option<Expr> {
+    let (left, right, negated) = match expr {
+        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => (left, right, false),
+        Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => (left, right, true),
+        _ => return None,
+    };
+    let Expr::Subquery(query) = right.as_mut() else { return None };
+    let subquery = Box::new(std::mem::replace(query.as_mut(), query_of(SetExpr::Select(Box::new(empty_select())))));
+    Some(Expr::InSubquery { expr: Box::new(super::take(left)), subquery, negated })
+}
+
+/// What `(SELECT x)` is where it reads from nothing: x. DataFusion reaches no further out than the next query, and would
+/// not find what a subquery in x refers to.
+pub fn lone_value(query: &mut Query) -> Option<Expr> {
+    let plain =
+        query.with.is_none() && query.order_by.is_none() && query.limit_clause.is_none() && query.fetch.is_none();
+    let SetExpr::Select(select) = query.body.as_mut() else { return None };
+    let bare = Select { projection: select.projection.clone(), ..empty_select() };
+    if !plain || bare != **select {
+        return None;
+    }
+    match select.projection.as_mut_slice() {
+        [SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }] => {
+            let mut finder = Finder::default();
+            let _ = ast::Visit::visit(item, &mut finder);
+            let is_value = finder.has_subquery && !finder.outside;
+            is_value.then(|| Expr::Nested(Box::new(super::take(item))))
+        }
+        _ => None,
+    }
+}
+
 /// The only column of a SELECT that isn't grouped or made distinct, and reads from something.
 fn plain_select(query: &mut Query) -> Option<&mut Expr> {
     let SetExpr::Select(select) = query.body.as_mut() else { return None };
@@ -148,7 +181,23 @@ fn aggregate(name: &str, x: Expr, order: Vec<ast::OrderByExpr>) -> Expr {
     expr
 }
 
+/// Whether an aggregate is anywhere in it.
 fn contains_aggregate(expr: &Expr) -> bool {
+    let mut finder = Finder::default();
+    let _ = ast::Visit::visit(expr, &mut finder);
+    finder.outside || finder.inside
+}
+
+/// Looks for aggregates and sets of rows, within subqueries and outside of them.
+#[derive(Default)]
+struct Finder {
+    depth: usize,
+    has_subquery: bool,
+    outside: bool,
+    inside: bool,
+}
+
+impl Finder {
     const AGGREGATES: &[&str] = &[
         "count",
         "sum",
@@ -169,22 +218,30 @@ fn contains_aggregate(expr: &Expr) -> bool {
         "jsonb_agg",
         "median",
         "corr",
+        "unnest",
     ];
-    struct Finder(bool);
-    impl ast::Visitor for Finder {
-        type Break = ();
+}
 
-        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-            if let Expr::Function(function) = expr
-                && AGGREGATES.iter().any(|name| is_named(&function.name, name))
-            {
-                self.0 = true;
-                return ControlFlow::Break(());
-            }
-            ControlFlow::Continue(())
-        }
+impl ast::Visitor for Finder {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth += 1;
+        self.has_subquery = true;
+        ControlFlow::Continue(())
     }
-    let mut finder = Finder(false);
-    let _ = ast::Visit::visit(expr, &mut finder);
-    finder.0
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        if let Expr::Function(function) = expr
+            && Self::AGGREGATES.iter().any(|name| is_named(&function.name, name))
+        {
+            *(if self.depth == 0 { &mut self.outside } else { &mut self.inside }) = true;
+        }
+        ControlFlow::Continue(())
+    }
 }

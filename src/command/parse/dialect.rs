@@ -15,6 +15,7 @@ use datafusion::sql::sqlparser::ast::Expr;
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::Token;
 
 /// How many times an expression may be begun, a token, and how many times more. People's statements take one to three.
 const TRIES_PER_TOKEN: usize = 20;
@@ -48,6 +49,20 @@ const NEVER_FIRST: &[Keyword] = &[
     Keyword::WHERE,
 ];
 
+/// Functions with a syntax of their own, which sqlparser doesn't know by their full names.
+const SPECIAL: &[Keyword] = &[Keyword::EXTRACT, Keyword::OVERLAY, Keyword::POSITION, Keyword::SUBSTRING, Keyword::TRIM];
+
+/// Whether `pg_catalog.` and one of [`SPECIAL`] come next.
+fn is_special_of_catalog(parser: &Parser) -> bool {
+    let word = |n: usize| match &parser.peek_nth_token_ref(n).token {
+        Token::Word(word) => Some(word),
+        _ => None,
+    };
+    word(0).is_some_and(|schema| schema.value.eq_ignore_ascii_case("pg_catalog"))
+        && parser.peek_nth_token_ref(1).token == Token::Period
+        && word(2).is_some_and(|name| name.quote_style.is_none() && SPECIAL.contains(&name.keyword))
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct PatientPostgres {
@@ -78,6 +93,10 @@ impl Dialect for PatientPostgres {
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         if parser.peek_one_of_keywords(NEVER_FIRST).is_some() {
             return Some(parser.expected_ref("an expression", parser.peek_token_ref()));
+        }
+        if is_special_of_catalog(parser) {
+            parser.next_token();
+            parser.next_token();
         }
         match self.tries_left.get() {
             0 => Some(Err(ParserError::RecursionLimitExceeded)),

@@ -51,7 +51,7 @@ def say(name, outcome):
 
 def said(error):
     """An error as one line, with the line of the script that it came from."""
-    at = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if "clients/python" in frame.filename]
+    at = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if "tests/clients/" in frame.filename]
     return f"{type(error).__name__} at lines {at}: {' / '.join(str(error).split(chr(10)))}"
 
 

@@ -53,7 +53,35 @@ pub const REPLAYED: Group = Group {
     ],
 };
 
-const GROUPS: &[&Group] = &[&DRIVERS, &REPLAYED];
+/// Programs that people browse and query with, and libraries that do it for them: run, but for their windows.
+pub const TOOLS: Group = Group {
+    title: "Tools",
+    features: &[
+        ("connect", "connects, and learns what it talks to"),
+        ("databases", "lists databases, schemas and roles"),
+        ("relations", "lists tables, views, materialized views and foreign tables"),
+        ("columns", "their columns, with types"),
+        ("details", "comments, keys, indexes, definitions, privileges, statistics"),
+        ("queries", "its previews, charts, data sets or tests"),
+        ("completion", "what its editor completes with"),
+        ("errors", "shows what the server says of a wrong query, and goes on"),
+    ],
+};
+
+/// Tools that the tests can't fetch, or not without their windows: what they send, in our own words.
+pub const REPLAYED_TOOLS: Group = Group {
+    title: "Replayed tools",
+    features: &[
+        ("connect", "what it sends first"),
+        ("databases", "databases, schemas and roles"),
+        ("relations", "tables, views, materialized views and foreign tables"),
+        ("columns", "their columns, with types"),
+        ("details", "keys, indexes, definitions, privileges, dependencies"),
+        ("queries", "its previews, charts and variables"),
+    ],
+};
+
+const GROUPS: &[&Group] = &[&DRIVERS, &REPLAYED, &TOOLS, &REPLAYED_TOOLS];
 
 /// What a client said of a feature.
 #[derive(Debug, Clone, PartialEq, Eq)]

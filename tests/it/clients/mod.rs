@@ -54,6 +54,18 @@ clients! {
     pgx: "pgx", matrix::DRIVERS, Runtime::Go("pgx");
     pq: "lib/pq", matrix::DRIVERS, Runtime::Go("pq");
     dbd_pg: "DBD::Pg", matrix::DRIVERS, Runtime::System("perl", &["-MDBD::Pg", "-e1"], "dbd_pg.pl");
+    sqlalchemy: "SQLAlchemy", matrix::TOOLS, Runtime::PythonOf("tools", "sqlalchemy_.py");
+    pgcli: "pgcli", matrix::TOOLS, Runtime::PythonOf("tools", "pgcli_.py");
+    harlequin: "Harlequin", matrix::TOOLS, Runtime::PythonOf("tools", "harlequin_.py");
+    dbt: "dbt", matrix::TOOLS, Runtime::PythonOf("tools", "dbt_.py");
+    superset: "Superset", matrix::TOOLS, Runtime::PythonOf("superset", "superset_.py");
+    pgadmin: "pgAdmin 4", matrix::TOOLS, Runtime::PythonOf("tools", "pgadmin.py");
+    dbeaver: "DBeaver", matrix::REPLAYED_TOOLS, Runtime::Python("dbeaver.py");
+    datagrip: "DataGrip", matrix::REPLAYED_TOOLS, Runtime::Python("datagrip.py");
+    metabase: "Metabase", matrix::REPLAYED_TOOLS, Runtime::Python("metabase.py");
+    grafana: "Grafana", matrix::REPLAYED_TOOLS, Runtime::Python("grafana.py");
+    power_bi: "Power BI", matrix::REPLAYED_TOOLS, Runtime::Python("power_bi.py");
+    tableau: "Tableau", matrix::REPLAYED_TOOLS, Runtime::Python("tableau.py");
     npgsql: "Npgsql", matrix::REPLAYED, Runtime::Python("npgsql.py");
 }
 

@@ -12,6 +12,8 @@ pub enum Runtime {
     TokioPostgres,
     /// The Python that `fetch.sh` made, with its packages.
     Python(&'static str),
+    /// The Python of another folder, whose script may use what those of [`Runtime::Python`] share.
+    PythonOf(&'static str, &'static str),
     /// Node, with the packages that `fetch.sh` fetched.
     Node(&'static str),
     /// Java, which compiles the one source file itself, with the jars that `fetch.sh` fetched.
@@ -31,6 +33,10 @@ impl Runtime {
         match self {
             Self::TokioPostgres => return Ok(super::tokio_postgres::outcomes(fixture).await),
             Self::Python(script) => command.arg(fetched("python/bin/python")?).arg(source("python", script)),
+            Self::PythonOf(folder, script) => command
+                .env("PYTHONPATH", source("python", ""))
+                .arg(fetched(&format!("{folder}/bin/python"))?)
+                .arg(source(folder, script)),
             Self::Node(script) => {
                 // Packages are looked for beside the script, so that it runs as a copy beside them.
                 let packages = fetched("node/node_modules")?;
