@@ -8,21 +8,23 @@
 //! `tests/it/faults/points.rs` and `panics.rs` walk all of [`FailPoint::ALL`].
 
 macro_rules! fail_points {
-    ($($(#[$doc:meta])* $name:ident = $label:literal,)*) => {
+    ($($(#[$doc:meta])* $name:ident = $label:literal,)*; $($(#[$beside:meta])* $other:ident = $called:literal,)*) => {
         /// A place where a test can do harm.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum FailPoint {
             $($(#[$doc])* $name,)*
+            $($(#[$beside])* $other,)*
         }
 
         impl FailPoint {
-            /// All of them, in the order in which a rescale passes them.
+            /// All on the way of a rescale, in the order in which a rescale passes them.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
             /// What TIDEGATE_FAILPOINT calls it.
             pub const fn label(self) -> &'static str {
                 match self {
                     $(Self::$name => $label,)*
+                    $(Self::$other => $called,)*
                 }
             }
         }
@@ -62,6 +64,11 @@ fail_points! {
     ActorsChanged = "actors-changed",
     /// The session has its answer; the client doesn't.
     BeforeAcknowledged = "before-acknowledged",
+    ;
+    /// The thread that reads Kafka's messages for an actor is about to look for the next ones.
+    KafkaReads = "kafka-reads",
+    /// The thread that knows how far Kafka's partitions are has been asked.
+    KafkaLooks = "kafka-looks",
 }
 
 /// A statement waits for its barrier: from now on passing counts.

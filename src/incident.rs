@@ -18,6 +18,17 @@ pub(crate) async fn caught<T>(what: &str, future: impl Future<Output = T>) -> Re
     done.map_err(|panic| Error::Panic { incident: note(what, panic.as_ref()) })
 }
 
+/// A thread that logs its panic. Whoever waits for it sees that its channel ends.
+pub(crate) fn thread(name: String, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    let told = name.clone();
+    let run = move || {
+        if let Err(panic) = std::panic::catch_unwind(AssertUnwindSafe(body)) {
+            note(&format!("thread {told}"), panic.as_ref());
+        }
+    };
+    std::thread::Builder::new().name(name).spawn(run).map(drop)
+}
+
 /// A number for something that the log tells more of.
 pub(crate) fn number() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(1);

@@ -5,11 +5,14 @@
 
 mod status;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::extract::{Request, State};
+use axum::http::uri::Authority;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use metrics::{describe_counter, describe_gauge, describe_histogram, gauge};
@@ -87,8 +90,24 @@ pub async fn serve(
         .route("/", get(show_status))
         .route("/healthz", get(health))
         .route("/metrics", get(scrape))
+        .layer(from_fn(local_names_only))
         .with_state(observed);
     axum::serve(listener, router).with_graceful_shutdown(shutdown.cancelled_owned()).await
+}
+
+/// Refuses what was asked of another name than this machine's own: a page from elsewhere can have its name lead to
+/// loopback, and would read what the browser's user may see.
+async fn local_names_only(request: Request, next: Next) -> Response {
+    if request.headers().get(header::HOST).is_none_or(is_local) {
+        return next.run(request).await;
+    }
+    (StatusCode::MISDIRECTED_REQUEST, "ask for localhost, or for an address\n").into_response()
+}
+
+fn is_local(host: &HeaderValue) -> bool {
+    let Ok(authority) = host.to_str().unwrap_or_default().parse::<Authority>() else { return false };
+    let host = authority.host().trim_matches(['[', ']']);
+    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok()
 }
 
 /// 200 while checkpoints are made, 503 with the reason when they aren't.

@@ -193,20 +193,15 @@ async fn the_outside_can_see_without_sql() {
     let server = Server::start();
     let session = server.connect().await;
     session.run("FLUSH").await;
-    let get = async |path: &str| {
-        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-        let mut socket = tokio::net::TcpStream::connect(server.http).await.unwrap();
-        socket
-            .write_all(format!("GET {path} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n").as_bytes())
-            .await
-            .unwrap();
-        let mut text = String::new();
-        socket.read_to_string(&mut text).await.unwrap();
-        text
-    };
-    assert!(get("/healthz").await.starts_with("HTTP/1.1 200"));
-    assert!(get("/metrics").await.contains("tidegate_epoch"));
-    assert!(get("/").await.contains("<h1>Tidegate</h1>"));
+    assert_eq!(server.http("/healthz").await.0, 200);
+    assert!(server.http("/metrics").await.1.contains("tidegate_epoch"));
+    assert!(server.http("/").await.1.contains("<h1>Tidegate</h1>"));
+    // Another site's name that leads here gets nothing.
+    for (host, code) in
+        [("127.0.0.1:4568", 200), ("[::1]", 200), ("LocalHost:1", 200), ("rebound.example", 421), ("", 421)]
+    {
+        assert_eq!(server.http_of(host, "/metrics").await.0, code, "{host:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -20,6 +20,8 @@ pub struct Server {
     pub address: SocketAddr,
     /// Where HTTP is answered.
     pub http: SocketAddr,
+    /// What it has logged.
+    log: Arc<Mutex<String>>,
     dir: Option<TempDir>,
     data_dir: PathBuf,
     flags: Vec<String>,
@@ -37,8 +39,8 @@ impl Server {
         let dir = tempfile::tempdir().unwrap();
         let data_dir = dir.path().join("data");
         let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
-        let (child, address, http) = spawn(&data_dir, &flags, &[]);
-        Self { child, address, http, dir: Some(dir), data_dir, flags, env: Vec::new() }
+        let (child, address, http, log) = spawn(&data_dir, &flags, &[]);
+        Self { child, address, http, log, dir: Some(dir), data_dir, flags, env: Vec::new() }
     }
 
     /// Starts a server on a data directory that outlives it, with further flags and environment.
@@ -46,8 +48,8 @@ impl Server {
         let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
         let env: Vec<(String, String)> =
             env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let (child, address, http) = spawn(data_dir, &flags, &env);
-        Self { child, address, http, dir: None, data_dir: data_dir.to_path_buf(), flags, env }
+        let (child, address, http, log) = spawn(data_dir, &flags, &env);
+        Self { child, address, http, log, dir: None, data_dir: data_dir.to_path_buf(), flags, env }
     }
 
     /// How the process has ended, if it has.
@@ -57,9 +59,14 @@ impl Server {
 
     /// The status code and the text that a path is answered with over HTTP.
     pub async fn http(&self, path: &str) -> (u16, String) {
+        self.http_of("localhost", path).await
+    }
+
+    /// The same, asked of a name.
+    pub async fn http_of(&self, host: &str, path: &str) -> (u16, String) {
         use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
         let mut socket = tokio::net::TcpStream::connect(self.http).await.unwrap();
-        let request = format!("GET {path} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
         socket.write_all(request.as_bytes()).await.unwrap();
         let mut text = String::new();
         socket.read_to_string(&mut text).await.unwrap();
@@ -75,6 +82,16 @@ impl Server {
                 return text;
             }
             assert!(since.elapsed() < PATIENCE, "/healthz stays {now}: {text}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Waits until a line of the log has all of these.
+    pub async fn wait_for_log(&self, parts: &[&str]) {
+        let since = Instant::now();
+        let told = || self.log.lock().unwrap().lines().any(|line| parts.iter().all(|part| line.contains(part)));
+        while !told() {
+            assert!(since.elapsed() < PATIENCE, "no line of the log has {parts:?}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -134,7 +151,7 @@ impl Server {
 
     /// Starts another process on the same data directory, after the last one has ended.
     pub fn restart(&mut self) {
-        (self.child, self.address, self.http) = spawn(&self.data_dir, &self.flags, &self.env);
+        (self.child, self.address, self.http, self.log) = spawn(&self.data_dir, &self.flags, &self.env);
     }
 
     /// Sends the process a signal.
@@ -189,7 +206,11 @@ pub fn program() -> Command {
     Command::new(env!("CARGO_BIN_EXE_tidegate"))
 }
 
-fn spawn(data_dir: &Path, flags: &[String], env: &[(String, String)]) -> (Child, SocketAddr, SocketAddr) {
+fn spawn(
+    data_dir: &Path,
+    flags: &[String],
+    env: &[(String, String)],
+) -> (Child, SocketAddr, SocketAddr, Arc<Mutex<String>>) {
     let mut child = program()
         .arg("serve")
         .arg("--data-dir")
@@ -211,6 +232,8 @@ fn spawn(data_dir: &Path, flags: &[String], env: &[(String, String)]) -> (Child,
         .unwrap();
     let stderr = BufReader::new(child.stderr.take().unwrap());
     let (found, addresses) = mpsc::channel();
+    let log = Arc::<Mutex<String>>::default();
+    let told = Arc::clone(&log);
     std::thread::spawn(move || {
         let verbose = std::env::var_os("TIDEGATE_TEST_LOG").is_some();
         for line in stderr.lines().map_while(Result::ok) {
@@ -220,10 +243,11 @@ fn spawn(data_dir: &Path, flags: &[String], env: &[(String, String)]) -> (Child,
             if verbose || line.contains("ERROR") || line.contains("panicked") {
                 eprintln!("server: {line}");
             }
+            told.lock().unwrap().extend([&line, "\n"]);
         }
     });
     let (postgres, http) = addresses.recv_timeout(PATIENCE).expect("the server did not start");
-    (child, postgres, http)
+    (child, postgres, http, log)
 }
 
 /// The addresses in the line that tells where the server listens.

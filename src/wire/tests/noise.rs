@@ -14,6 +14,10 @@ use super::{TestServer, one};
 #[derive(Debug, Clone, Copy)]
 enum Before {
     Nothing,
+    /// Asked for its first message of SCRAM.
+    Asked,
+    /// Asked for its proof.
+    Challenged,
     Connected,
     InBlock,
     AfterError,
@@ -33,6 +37,16 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
         any::<String>(),
     ];
     let body = prop_oneof![
+        // What a login says: a mechanism and its message, or a proof.
+        1 => (prop::sample::select(vec!["SCRAM-SHA-256", "SCRAM-SHA-256-PLUS", "x"]), scram(), any::<Option<i32>>()).prop_map(
+            |(mechanism, message, length)| {
+                let mut out = [mechanism.as_bytes(), b"\0"].concat();
+                out.put_i32(length.unwrap_or(message.len() as i32));
+                out.extend(message.bytes());
+                out
+            }
+        ),
+        1 => scram().prop_map(String::into_bytes),
         3 => prop::collection::vec(any::<u8>(), 0..40),
         2 => text.clone().prop_map(|text| [text.as_bytes(), b"\0"].concat()),
         2 => (text, any::<i16>()).prop_map(|(text, count)| {
@@ -53,7 +67,7 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
         }),
     ];
     let tag = prop_oneof![
-        8 => prop::sample::select(b"QPBDECSHdcfpFX".to_vec()),
+        8 => prop::sample::select(b"QPBDECSHdcfpFXpp".to_vec()),
         1 => any::<u8>(),
     ];
     (tag, body, prop_oneof![9 => Just(None), 1 => any::<i32>().prop_map(Some)]).prop_map(|(tag, body, length)| {
@@ -62,6 +76,24 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
         out.extend(body);
         out
     })
+}
+
+/// Attributes in the order of SCRAM's messages, or not.
+fn scram() -> impl Strategy<Value = String> {
+    let attribute = prop::sample::select(vec![
+        "n",
+        "y",
+        "p=tls-server-end-point",
+        "n=",
+        "r=abcdefghij",
+        "c=biws",
+        "p=AAAA",
+        "r=",
+        "m=",
+        "",
+    ]);
+    prop::collection::vec(prop_oneof![6 => attribute.prop_map(str::to_owned), 1 => any::<String>()], 0..6)
+        .prop_map(|attributes| attributes.join(","))
 }
 
 fn noise() -> impl Strategy<Value = Vec<u8>> {
@@ -74,6 +106,8 @@ fn noise() -> impl Strategy<Value = Vec<u8>> {
 fn before() -> impl Strategy<Value = Before> {
     prop::sample::select(vec![
         Before::Nothing,
+        Before::Asked,
+        Before::Challenged,
         Before::Connected,
         Before::InBlock,
         Before::AfterError,
@@ -84,14 +118,22 @@ fn before() -> impl Strategy<Value = Before> {
 }
 
 /// What the server answers to the noise.
-async fn send(server: &TestServer, before: Before, noise: &[u8]) -> BytesMut {
+async fn send(server: &TestServer, before: Before, address: [u8; 2], noise: &[u8]) -> BytesMut {
     let mut raw = match before {
         Before::Nothing => Raw::open(server).await,
+        Before::Asked | Before::Challenged => Raw::open_from(server, address).await,
         _ => Raw::connect(server).await,
     };
     let sync = (b'S', bytes::Bytes::new());
     match before {
         Before::Nothing | Before::Connected => {}
+        Before::Asked => raw.startup(196_608, &["user", "stranger"]).await,
+        Before::Challenged => {
+            raw.startup(196_608, &["user", "stranger"]).await;
+            assert_eq!(raw.message().await.map(|(tag, _)| tag), Some(b'R'));
+            raw.send(&[(b'p', bytes::Bytes::from_static(b"SCRAM-SHA-256\0\0\0\0\x12n,,n=,r=abcdefghij"))]).await;
+            assert_eq!(raw.message().await.map(|(tag, _)| tag), Some(b'R'));
+        }
         Before::InBlock => raw.send(&[super::raw::query("BEGIN")]).await,
         Before::AfterError => raw.send(&[super::raw::query("BEGIN; SELECT nosuch")]).await,
         Before::SkippingToSync => raw.send(&[super::raw::parse("", "SELECT nosuch")]).await,
@@ -118,9 +160,9 @@ fn no_bytes_break_the_server() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
     let server = runtime.block_on(TestServer::start());
     let mut runner = TestRunner::new(Config { cases: 300, failure_persistence: None, ..Config::default() });
-    let result = runner.run(&(before(), noise()), |(before, noise)| {
+    let result = runner.run(&(before(), any::<[u8; 2]>(), noise()), |(before, address, noise)| {
         runtime.block_on(async {
-            let answer = send(&server, before, &noise).await;
+            let answer = send(&server, before, address, &noise).await;
             if answer.windows(9).any(|text| text == b"Incident ") {
                 return Err(TestCaseError::fail("a session panicked"));
             }

@@ -2,7 +2,7 @@
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 use super::TestServer;
 
@@ -15,6 +15,13 @@ pub(super) struct Raw {
 impl Raw {
     pub(super) async fn open(server: &TestServer) -> Self {
         Self { socket: TcpStream::connect(server.address).await.unwrap(), buffer: BytesMut::new() }
+    }
+
+    /// From an address that nobody has failed from: failures slow their address down.
+    pub(super) async fn open_from(server: &TestServer, address: [u8; 2]) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(([127, 1, address[0], address[1]], 0).into()).unwrap();
+        Self { socket: socket.connect(server.address).await.unwrap(), buffer: BytesMut::new() }
     }
 
     pub(super) async fn connect(server: &TestServer) -> Self {

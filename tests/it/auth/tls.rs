@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_postgres::config::{ChannelBinding, SslMode, SslNegotiation};
 
 use super::{Certificates, PASSWORD, config, err, out, psql, refused};
-use crate::server::{Server, program};
+use crate::server::{PATIENCE, Server, program};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tls_as_psql_asks_for_it() {
@@ -43,10 +43,24 @@ async fn a_new_certificate_is_taken_and_a_broken_one_is_not() {
     certificates.issue("localhost");
     let second = shown().await;
     assert_ne!(first, second);
-    server.signal("-HUP");
-    assert_eq!(shown().await, second);
     std::fs::write(certificates.path("cert.pem"), "no certificate").unwrap();
     assert_eq!(shown().await, second);
+    server.signal("-HUP");
+    assert_eq!(shown().await, second);
+    // A new one that the look at the files can't tell from the old one: the signal has them read.
+    let files = ["cert.pem", "key.pem"].map(|name| certificates.path(name));
+    let written = files.each_ref().map(|file| std::fs::metadata(file).unwrap().modified().unwrap());
+    certificates.issue("localhost");
+    for (file, at) in files.iter().zip(written) {
+        std::fs::File::options().write(true).open(file).unwrap().set_modified(at).unwrap();
+    }
+    assert_eq!(shown().await, second);
+    server.signal("-HUP");
+    let since = std::time::Instant::now();
+    while shown().await == second {
+        assert!(since.elapsed() < PATIENCE, "SIGHUP has no effect");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
 }
 
 #[test]

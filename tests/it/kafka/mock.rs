@@ -240,3 +240,21 @@ async fn authorisation_that_is_lost_is_told_until_it_is_back() {
     assert_exactly_once(&server, &session, &cluster, "all_rows").await;
     session.wait_for("SELECT count(*) FROM tidegate.split_backfill_progress WHERE blocked_by IS NULL", "1").await;
 }
+
+/// A panic on a thread of Kafka's costs a recovery, or a look at the partitions, and no row.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thread_that_panics_loses_nothing() {
+    for (harm, thread) in [("kafka-reads:3:panic", "kafka-rows"), ("kafka-looks:2:panic", "kafka-lookout")] {
+        let mut cluster = Cluster::new(1, 2);
+        cluster.add_to_all(50);
+        let dir = tempfile::tempdir().unwrap();
+        let server = Server::start_on(dir.path(), &[], &[("TIDEGATE_FAILPOINT", harm)]);
+        let session = server.connect().await;
+        session.run(&cluster.create_source("")).await;
+        session.run("SET background_ddl = true; CREATE MATERIALIZED VIEW mv AS SELECT id, part FROM rows").await;
+        server.wait_for_log(&[&format!("thread {thread} panicked"), "incident"]).await;
+        cluster.add_to_all(50);
+        assert_exactly_once(&server, &session, &cluster, "mv").await;
+        session.wait_for("SELECT count(*) FROM tidegate.split_backfill_progress WHERE state <> 'Finished'", "0").await;
+    }
+}

@@ -15,6 +15,8 @@ use super::Shared;
 use super::client::{self, Client, Task};
 use super::options::Startup;
 use super::state::{Identity, Mark, Memory, Partition};
+use crate::failpoint::{self, FailPoint};
+use crate::incident;
 
 /// How long the brokers may take to list a topic's partitions.
 const METADATA_TIMEOUT: Duration = Duration::from_secs(6);
@@ -38,7 +40,7 @@ pub type Seen = Result<BTreeMap<i32, Result<Partition, String>>, String>;
 pub fn start(shared: Arc<Shared>) -> std::io::Result<Sender<oneshot::Sender<Seen>>> {
     let (asked, asks) = channel();
     let lookout = LookOut { shared, client: None, seen_at: None, looked: BTreeMap::new() };
-    std::thread::Builder::new().name("kafka-lookout".into()).spawn(move || lookout.run(&asks))?;
+    incident::thread("kafka-lookout".into(), move || lookout.run(&asks))?;
     Ok(asked)
 }
 
@@ -60,6 +62,7 @@ impl LookOut {
     }
 
     fn look(&mut self) -> Seen {
+        failpoint::pass(FailPoint::KafkaLooks);
         let doubts = self.shared.known.lock().values().any(|known| known.identity == Identity::Doubtful);
         if doubts || self.seen_at.is_none_or(|at| at.elapsed() > FRESH) {
             self.seen_at = None;

@@ -19,6 +19,7 @@ use tokio::sync::mpsc::Receiver;
 use super::{Shared, partition_of};
 use crate::backfill::id::SplitId;
 use crate::engine::embedded::connector::{Chunk, ReadEvent, Reader, Start};
+use crate::incident;
 use worker::{Command, Told, Worker};
 
 /// Events that wait for the actor.
@@ -53,8 +54,8 @@ impl KafkaReader {
             let (commands, commanded) = mpsc::channel();
             let (events, told) = tokio::sync::mpsc::channel(AHEAD);
             let worker = Worker::new(Arc::clone(&self.shared), commands.clone(), events);
-            let thread = std::thread::Builder::new().name(format!("kafka-{}", self.shared.source));
-            thread.spawn(move || worker.run(&commanded)).map_err(|error| error.to_string())?;
+            incident::thread(format!("kafka-{}", self.shared.source), move || worker.run(&commanded))
+                .map_err(|error| error.to_string())?;
             let _ = commands.send(self.command());
             self.worker = Some((commands, told));
         }

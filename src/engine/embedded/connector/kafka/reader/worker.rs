@@ -21,6 +21,7 @@ use super::super::state::{Identity, Mark, Partition};
 use super::batch::Batch;
 use crate::backfill::id::{Offset, SplitId};
 use crate::engine::embedded::connector::{Chunk, Gap, ReadEvent, Start};
+use crate::failpoint::{self, FailPoint};
 
 /// How long a split may be held up before that is told.
 const GRACE: Duration = Duration::from_secs(2);
@@ -99,6 +100,7 @@ impl Worker {
             if !self.obey(client.as_ref(), commands) {
                 return;
             }
+            failpoint::pass(FailPoint::KafkaReads);
             let turn = match &client {
                 Some(client) => self.turn(client),
                 None => self.connect().map(|connected| {
