@@ -1,5 +1,7 @@
 //! The table of settings: name, default, what it does, and how a value is checked.
 
+mod idle;
+
 use std::str::FromStr;
 
 use datafusion::arrow::array::timezone::Tz;
@@ -52,6 +54,8 @@ pub(super) enum Kind {
     Bool,
     /// A whole number in a range, both ends included.
     Int(i64, i64),
+    /// A number in a range, both ends included.
+    Real(f64, f64),
     /// A size, from the one to the other number of bytes; a number without unit is in kB.
     Bytes(u64, u64),
     /// A duration, from 0 to 2147483647 ms; a number without unit is in ms.
@@ -95,8 +99,8 @@ const fn reported(setting: Setting) -> Setting {
     Setting { reported: true, ..setting }
 }
 
-/// All settings.
-pub(super) const SETTINGS: &[Setting] = &[
+/// The settings that do something, or tell something.
+const SETTINGS: &[Setting] = &[
     // Ours, and RisingWave's by its names.
     user("background_ddl", "off", Kind::Bool, "Lets CREATE MATERIALIZED VIEW return before its backfill has ended."),
     user(
@@ -261,11 +265,16 @@ pub(super) const SETTINGS: &[Setting] = &[
     internal("view_cache_memory", "64MB", "Memory for rows of views that have been read and may be read again."),
 ];
 
+/// All settings.
+pub(super) fn all() -> impl Iterator<Item = &'static Setting> {
+    SETTINGS.iter().chain(idle::SETTINGS)
+}
+
 /// A setting by its lower-case name.
 pub(super) fn find(name: &str) -> Option<&'static Setting> {
     // `SET TIME ZONE` and old drivers spell it so.
     let name = if name == "time zone" { "timezone" } else { name };
-    SETTINGS.iter().find(|setting| setting.name.eq_ignore_ascii_case(name))
+    all().find(|setting| setting.name.eq_ignore_ascii_case(name))
 }
 
 /// For a characteristic of the transaction, the setting that holds its default.
@@ -293,6 +302,7 @@ impl Kind {
         match self {
             Self::Bool => "bool",
             Self::Int(..) | Self::Milliseconds | Self::Bytes(..) => "integer",
+            Self::Real(..) => "real",
             Self::Choice(_) | Self::Encoding => "enum",
             _ => "string",
         }
@@ -303,6 +313,7 @@ impl Kind {
         match self {
             Self::Bool => "on, off".into(),
             Self::Int(min, max) => format!("a whole number from {min} to {max}"),
+            Self::Real(min, max) => format!("a number from {min} to {max}"),
             Self::Milliseconds => "a duration from 0 to 2147483647 ms, with unit us, ms, s, min, h or d".into(),
             Self::Bytes(least, most) => format!("a size from {} to {}", show_bytes(*least), show_bytes(*most)),
             Self::Choice(words) => words.join(", "),
@@ -323,6 +334,10 @@ impl Kind {
             Self::Bool => parse_bool(value).map(|on| if on { "on" } else { "off" }.to_owned()),
             Self::Int(min, max) => {
                 let number: i64 = value.parse().ok()?;
+                (*min..=*max).contains(&number).then(|| number.to_string())
+            }
+            Self::Real(min, max) => {
+                let number: f64 = value.parse().ok()?;
                 (*min..=*max).contains(&number).then(|| number.to_string())
             }
             Self::Milliseconds => parse_milliseconds(value).map(show_milliseconds),
@@ -435,7 +450,7 @@ mod tests {
 
     #[test]
     fn every_default_is_allowed_and_shown_as_written() {
-        for setting in SETTINGS {
+        for setting in all() {
             assert_eq!(setting.kind.check(setting.default).as_deref(), Some(setting.default), "{}", setting.name);
             assert!(setting.description.ends_with('.'), "{}", setting.name);
         }
@@ -450,6 +465,11 @@ mod tests {
         assert_eq!(check("standard_conforming_strings", "true").unwrap(), "on");
         assert_eq!(check("standard_conforming_strings", "off"), None);
         assert_eq!(check("extra_float_digits", "4"), None);
+        assert_eq!(check("work_mem", "64MB").unwrap(), "64MB");
+        assert_eq!(check("work_mem", "1kB"), None);
+        assert_eq!(check("random_page_cost", "1.1").unwrap(), "1.1");
+        assert_eq!(check("random_page_cost", "NaN"), None);
+        assert_eq!(check("transform_null_equals", "on"), None);
         assert_eq!(check("statement_timeout", "1.5s").unwrap(), "1500ms");
         assert_eq!(check("statement_timeout", "-1"), None);
         assert_eq!(check("statement_timeout", "3 fortnights"), None);

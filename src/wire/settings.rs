@@ -79,7 +79,7 @@ impl Settings {
         let value = self.check_settable(name, value)?;
         let name = name.to_lowercase();
         // Names of the user's own are never too many but here.
-        if self.session.len() + self.local.len() >= table::SETTINGS.len() + CUSTOM_SETTINGS {
+        if self.session.len() + self.local.len() >= table::all().count() + CUSTOM_SETTINGS {
             return Err(Error::LimitReached {
                 sqlstate: "53400",
                 message: format!("there are {CUSTOM_SETTINGS} settings with names of their own already"),
@@ -135,8 +135,7 @@ impl Settings {
 
     /// Every setting, by name.
     pub fn all(&self) -> Vec<SettingRow> {
-        let mut rows: Vec<SettingRow> = table::SETTINGS
-            .iter()
+        let mut rows: Vec<SettingRow> = table::all()
             .map(|setting| {
                 let (value, source) = self.lookup(&setting.name.to_lowercase()).unwrap_or_default();
                 SettingRow {
@@ -157,8 +156,7 @@ impl Settings {
 
     /// Name and value of each setting that a client is told of (ParameterStatus).
     pub fn reported(&self) -> impl Iterator<Item = (&'static str, String)> {
-        table::SETTINGS
-            .iter()
+        table::all()
             .filter(|setting| setting.reported)
             .filter_map(|setting| Some((setting.name, self.lookup(&setting.name.to_lowercase())?.0)))
     }
@@ -254,10 +252,7 @@ impl Settings {
 }
 
 fn unknown(name: &str) -> Error {
-    Error::UnknownSetting {
-        name: name.to_owned(),
-        nearest: nearest(name, table::SETTINGS.iter().map(|setting| setting.name)),
-    }
+    Error::UnknownSetting { name: name.to_owned(), nearest: nearest(name, table::all().map(|setting| setting.name)) }
 }
 
 /// The checked value as SHOW prints it.

@@ -1,10 +1,15 @@
 //! The page `docs/clients.md`: a table a group, a row a client, a column a feature, and the reasons for what isn't there.
+//! The README has the same tables.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Mutex;
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/clients.md");
+const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
+
+/// What the tables stand between in the README.
+const MARKS: [&str; 2] = ["<!-- the tables of docs/clients.md, made by the tests -->\n", "<!-- up to here -->\n"];
 
 /// Clients of one kind, which have the same features.
 pub struct Group {
@@ -162,6 +167,8 @@ pub fn compare(group: &Group, row: &Row) {
     if std::env::var_os("TIDEGATE_REWRITE").is_some() {
         page.insert(key, now);
         std::fs::write(PATH, written(&page)).unwrap();
+        let [before, _, after] = readme();
+        std::fs::write(README, [&before, MARKS[0], &tables(&page), MARKS[1], &after].concat()).unwrap();
     } else {
         let out_of_date = "docs/clients.md is out of date: TIDEGATE_REWRITE=1 cargo test --test it clients";
         assert_eq!(page.get(&key), Some(&now), "{out_of_date}");
@@ -171,6 +178,19 @@ pub fn compare(group: &Group, row: &Row) {
 /// The groups and names of the clients that the page lists.
 pub fn listed() -> Vec<(String, String)> {
     read().into_keys().collect()
+}
+
+/// Fails if the README has other tables than the page.
+pub fn compare_readme() {
+    assert_eq!(readme()[1], tables(&read()));
+}
+
+/// The README: what stands before the tables, they, and what stands behind them.
+fn readme() -> [String; 3] {
+    let text = std::fs::read_to_string(README).unwrap();
+    let (before, rest) = text.split_once(MARKS[0]).expect("the README has a place for the tables");
+    let (tables, after) = rest.split_once(MARKS[1]).expect("it says where they end");
+    [before, tables, after].map(str::to_owned)
 }
 
 /// The page as it stands.
@@ -200,6 +220,26 @@ fn name(label: &str) -> &str {
     }
 }
 
+/// A group's table.
+fn table(page: &Page, group: &Group) -> String {
+    let mut text = String::from("| |");
+    group.features.iter().for_each(|(feature, _)| write!(text, " {feature} |").unwrap());
+    writeln!(text, "\n|---|{}", ":---:|".repeat(group.features.len())).unwrap();
+    rows(page, group).for_each(|(row, _)| writeln!(text, "{row}").unwrap());
+    text
+}
+
+/// The lines of a group's clients.
+fn rows<'a>(page: &'a Page, group: &'a Group) -> impl Iterator<Item = &'a (String, Vec<String>)> {
+    page.iter().filter(move |((title, _), _)| title == group.title).map(|(_, lines)| lines)
+}
+
+/// All tables, as the README has them.
+fn tables(page: &Page) -> String {
+    let titled = |group: &&Group| format!("\n*{}*\n\n{}", group.title, table(page, group));
+    GROUPS.iter().map(titled).collect::<String>() + "\n"
+}
+
 /// The page's text.
 fn written(page: &Page) -> String {
     let mut text = String::from(
@@ -208,13 +248,8 @@ fn written(page: &Page) -> String {
          This page is made by the tests, and compared in each run: `TIDEGATE_REWRITE=1 cargo test --test it clients`.\n",
     );
     for group in GROUPS {
-        write!(text, "\n## {}\n\n| |", group.title).unwrap();
-        group.features.iter().for_each(|(feature, _)| write!(text, " {feature} |").unwrap());
-        writeln!(text, "\n|---|{}", ":---:|".repeat(group.features.len())).unwrap();
-        let of_group = || page.iter().filter(|((title, _), _)| title == group.title).map(|(_, lines)| lines);
-        of_group().for_each(|(row, _)| writeln!(text, "{row}").unwrap());
-        text.push('\n');
-        of_group().flat_map(|(_, notes)| notes).for_each(|note| writeln!(text, "{note}").unwrap());
+        writeln!(text, "\n## {}\n\n{}", group.title, table(page, group)).unwrap();
+        rows(page, group).flat_map(|(_, notes)| notes).for_each(|note| writeln!(text, "{note}").unwrap());
         text.push_str("\n| feature | what was tried |\n|---|---|\n");
         group.features.iter().for_each(|(feature, what)| writeln!(text, "| {feature} | {what} |").unwrap());
     }

@@ -77,6 +77,11 @@ fn the_page_lists_no_other_clients() {
     }
 }
 
+#[test]
+fn the_readme_has_the_same_tables() {
+    matrix::compare_readme();
+}
+
 /// How many clients run at a time: each brings a server and a program of its own.
 static TURNS: Semaphore = Semaphore::const_new(2);
 
