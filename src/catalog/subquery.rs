@@ -24,8 +24,8 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::functions::core::expr_fn::get_field;
 use datafusion::logical_expr::expr::{Exists, InSubquery, ScalarFunction};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, Join, LogicalPlan, LogicalPlanBuilder, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Subquery, TypeSignature, Volatility,
+    ColumnarValue, EmptyRelation, Expr, Join, LogicalPlan, LogicalPlanBuilder, ReturnFieldArgs, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, Subquery, TypeSignature, Volatility,
 };
 use datafusion::physical_plan::execute_stream;
 use futures::StreamExt as _;
@@ -45,9 +45,16 @@ pub fn optimize(plan: &LogicalPlan, state: &SessionState) -> DfResult<LogicalPla
     if !stuck {
         return optimized;
     }
-    let optimized = state.optimize(&by_row(plan.clone(), state)?)?;
+    // What becomes a join by itself costs much less as one, also beside a subquery that doesn't.
+    let some = by_row(plan.clone(), state, Which::Stuck).and_then(|plan| state.optimize(&plan));
+    if let Ok(some) = some
+        && !has_correlated(&some)?
+    {
+        return Ok(some);
+    }
+    let optimized = state.optimize(&by_row(plan.clone(), state, Which::All)?)?;
     // `x > ANY (SELECT ...)` is an EXISTS only now.
-    if has_correlated(&optimized)? { state.optimize(&by_row(optimized, state)?) } else { Ok(optimized) }
+    if has_correlated(&optimized)? { state.optimize(&by_row(optimized, state, Which::All)?) } else { Ok(optimized) }
 }
 
 fn has_correlated(plan: &LogicalPlan) -> DfResult<bool> {
@@ -89,8 +96,27 @@ fn outer_columns(subquery: &Subquery) -> Vec<Column> {
     columns
 }
 
+/// Which subqueries are to be run row by row.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Which {
+    All,
+    /// Those that DataFusion can't turn into a join even when they stand alone.
+    Stuck,
+}
+
+/// Whether DataFusion makes a join of a subquery that stands in a query on `input`.
+fn becomes_join(subquery: &Expr, input: &LogicalPlan, state: &SessionState) -> DfResult<bool> {
+    if !matches!(subquery, Expr::ScalarSubquery(_)) {
+        return Ok(false);
+    }
+    let row = EmptyRelation { produce_one_row: true, schema: Arc::clone(input.schema()) };
+    let builder = LogicalPlanBuilder::from(LogicalPlan::EmptyRelation(row));
+    let alone = builder.project([subquery.clone().alias("alone")])?.build()?;
+    state.optimize(&alone).map_or(Ok(false), |plan| Ok(!has_correlated(&plan)?))
+}
+
 /// Replaces the correlated subqueries of the outermost query by function calls.
-fn by_row(plan: LogicalPlan, state: &SessionState) -> DfResult<LogicalPlan> {
+fn by_row(plan: LogicalPlan, state: &SessionState, which: Which) -> DfResult<LogicalPlan> {
     let state = Arc::new(state.clone());
     let plan = plan.transform_up(|plan| {
         let plan = match plan {
@@ -99,9 +125,19 @@ fn by_row(plan: LogicalPlan, state: &SessionState) -> DfResult<LogicalPlan> {
         };
         plan.transform_data(|plan| {
             let preserver = datafusion::logical_expr::expr_rewriter::NamePreserver::new(&plan);
+            let input = match plan.inputs()[..] {
+                [input] if which == Which::Stuck => Some(input.clone()),
+                _ => None,
+            };
             plan.map_expressions(|expr| {
                 let name = preserver.save(&expr);
                 let expr = expr.transform_down(|expr| {
+                    if let Some(input) = &input
+                        && correlated(&expr).is_some()
+                        && becomes_join(&expr, input, &state)?
+                    {
+                        return Ok(Transformed::no(expr));
+                    }
                     let call = correlated(&expr).map(|subquery| call(&expr, subquery, &state));
                     Ok(call.map_or_else(|| Transformed::no(expr), Transformed::yes))
                 })?;

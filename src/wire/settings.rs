@@ -79,7 +79,8 @@ impl Settings {
         let value = self.check_settable(name, value)?;
         let name = name.to_lowercase();
         // Names of the user's own are never too many but here.
-        if self.session.len() + self.local.len() >= table::all().count() + CUSTOM_SETTINGS {
+        let own = self.session.keys().chain(self.local.keys()).filter(|name| name.contains('.'));
+        if name.contains('.') && !self.session.contains_key(&name) && own.count() >= CUSTOM_SETTINGS {
             return Err(Error::LimitReached {
                 sqlstate: "53400",
                 message: format!("there are {CUSTOM_SETTINGS} settings with names of their own already"),

@@ -1,6 +1,8 @@
 """Superset: a database connection, its schemas and tables, a data set's columns, and queries as its charts and SQL Lab send them."""
 
+import contextlib
 import os
+import sys
 import tempfile
 from importlib.metadata import version
 
@@ -17,12 +19,14 @@ import logging
 
 logging.disable(logging.CRITICAL)
 
-from superset.app import create_app
+# It says which configuration it has, where only features are to be told.
+with contextlib.redirect_stdout(sys.stderr):
+    from superset.app import create_app
+
+    app = create_app()
+app.app_context().push()
 
 from common import *
-
-app = create_app()
-app.app_context().push()
 
 from superset.connectors.sqla.models import SqlaTable
 from superset.models.core import Database

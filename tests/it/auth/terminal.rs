@@ -2,9 +2,10 @@
 
 use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use super::{PASSWORD, connect, guarded, refused};
-use crate::server::Server;
+use crate::server::{PATIENCE, Server};
 
 /// Runs a command on a terminal, and types each answer when its question is there. Gives all that it has shown.
 fn answer(command: &str, answers: &[(&str, &str)]) -> String {
@@ -24,11 +25,28 @@ fn answer(command: &str, answers: &[(&str, &str)]) -> String {
             shown.push(byte[0]);
         }
         from = shown.len();
+        wait_for_silence(script.id());
         input.write_all(format!("{text}\n").as_bytes()).unwrap();
     }
     output.read_to_end(&mut shown).unwrap();
     assert!(script.wait().unwrap().success(), "{}", String::from_utf8_lossy(&shown));
     String::from_utf8_lossy(&shown).into_owned()
+}
+
+/// Waits until the terminal of what `script` runs doesn't echo: a question may be printed a moment before.
+fn wait_for_silence(script: u32) {
+    let since = Instant::now();
+    loop {
+        let children = std::fs::read_to_string(format!("/proc/{script}/task/{script}/children")).unwrap();
+        let child = children.split_whitespace().next().expect("what script runs");
+        let terminal = std::fs::read_link(format!("/proc/{child}/fd/0")).unwrap();
+        let set = Command::new("stty").arg("-F").arg(terminal).arg("-a").output().unwrap();
+        if String::from_utf8_lossy(&set.stdout).split_whitespace().any(|word| word == "-echo") {
+            return;
+        }
+        assert!(since.elapsed() < PATIENCE, "the terminal echoes what is typed");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -43,13 +43,13 @@ async fn a_new_certificate_is_taken_and_a_broken_one_is_not() {
     certificates.issue("localhost");
     let second = shown().await;
     assert_ne!(first, second);
+    let files = ["cert.pem", "key.pem"].map(|name| certificates.path(name));
+    let written = files.each_ref().map(|file| std::fs::metadata(file).unwrap().modified().unwrap());
     std::fs::write(certificates.path("cert.pem"), "no certificate").unwrap();
     assert_eq!(shown().await, second);
     server.signal("-HUP");
     assert_eq!(shown().await, second);
     // A new one that the look at the files can't tell from the old one: the signal has them read.
-    let files = ["cert.pem", "key.pem"].map(|name| certificates.path(name));
-    let written = files.each_ref().map(|file| std::fs::metadata(file).unwrap().modified().unwrap());
     certificates.issue("localhost");
     for (file, at) in files.iter().zip(written) {
         std::fs::File::options().write(true).open(file).unwrap().set_modified(at).unwrap();
