@@ -18,6 +18,7 @@ mod cast;
 pub mod casts;
 mod computed;
 mod connection;
+mod counted;
 mod datetime;
 mod exact;
 mod explain;

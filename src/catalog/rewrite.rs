@@ -18,6 +18,7 @@ mod factors;
 mod from;
 mod numbers;
 mod records;
+mod rows;
 mod sets;
 mod subqueries;
 
@@ -114,14 +115,14 @@ impl VisitorMut for Rewriter<'_> {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
-        if let Some(new) = subqueries::any_of(expr) {
+        if let Some(new) = subqueries::of_any(expr) {
             *expr = new;
         }
         ControlFlow::Continue(())
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
-        if let Some(new) = replacement(expr) {
+        if let Some(new) = replacement(expr).or_else(|| rows::compared(expr)) {
             *expr = new;
         }
         numbers::small(expr);

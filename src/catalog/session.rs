@@ -37,7 +37,7 @@ use super::scope::{Host, Scope, ScopeExtension, Server};
 use super::strict::Strict;
 use super::table::SqliteTable;
 use super::view::VIEWS;
-use super::{DATABASE, SCHEMAS, exact, explain, marks, rewrite, statics, store_error, types};
+use super::{DATABASE, SCHEMAS, counted, exact, explain, marks, rewrite, statics, store_error, types};
 use crate::auth;
 use crate::error::{Error, Result, nearest};
 use crate::limits::parse_bytes;
@@ -174,7 +174,7 @@ impl Session {
             ..ParserOptions::default()
         };
         let plan = SqlToRel::new_with_options(&provider, options).sql_statement_to_plan(statement)?;
-        exact::shown(marks::marked(exact::exact(plan)?)?)
+        exact::shown(marks::marked(exact::exact(counted::counted(plan)?)?)?)
     }
 
     /// Optimizes a plan. Calls of stable functions are computed here, on the present snapshot: see

@@ -247,7 +247,7 @@ pub fn column_name(expr: &Expr) -> Option<String> {
         Expr::TypedString(typed) => Some(cast_name(&typed.data_type)),
         Expr::Tuple(_) => Some("row".into()),
         Expr::BinaryOp { op: BinaryOperator::Overlaps, .. } => Some("overlaps".into()),
-        Expr::Substring { .. } => Some("substring".into()),
+        Expr::Substring { shorthand, .. } => Some(if *shorthand { "substr" } else { "substring" }.into()),
         Expr::Trim { trim_where: Some(TrimWhereField::Leading), .. } => Some("ltrim".into()),
         Expr::Trim { trim_where: Some(TrimWhereField::Trailing), .. } => Some("rtrim".into()),
         Expr::Trim { .. } => Some("btrim".into()),

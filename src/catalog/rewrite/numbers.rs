@@ -1,4 +1,5 @@
-//! A whole number that is written has the type integer, if it fits. DataFusion takes it for a bigint.
+//! A whole number that is written has the type integer, if it fits. DataFusion takes it for a bigint. One with an exponent is
+//! a numeric, and is written out: of DataFusion's, casts lose the exponent.
 
 use datafusion::logical_expr::sqlparser::ast::{
     CastKind, DataType, Distinct, Expr, GroupByExpr, LimitClause, NamedWindowExpr, OrderByKind, Query, Select, Value,
@@ -15,6 +16,10 @@ pub fn small(expr: &mut Expr) {
             let fits = matches!(&value.value, Value::Number(text, _) if text.parse::<i32>().is_ok());
             if fits {
                 *expr = cast_to(take(expr), DataType::Int(None));
+            } else if let Value::Number(text, _) = &mut value.value
+                && let Some(plain) = written_out(text)
+            {
+                *text = plain;
             }
         }
         Expr::Function(function) => {
@@ -31,6 +36,20 @@ pub fn small(expr: &mut Expr) {
         }
         _ => {}
     }
+}
+
+/// `1.5e2` as `150.`, unless it has more digits than a numeric holds.
+fn written_out(text: &str) -> Option<String> {
+    let (mantissa, exponent) = text.split_once(['e', 'E'])?;
+    let exponent: i32 = exponent.parse().ok().filter(|exponent| (-37..=37).contains(exponent))?;
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{whole}{fraction}");
+    let point = i32::try_from(whole.len()).ok()? + exponent;
+    let missing = usize::try_from(-point).unwrap_or(0);
+    let padded = format!("{}{digits:0<width$}", "0".repeat(missing), width = usize::try_from(point).unwrap_or(0));
+    let (whole, fraction) = padded.split_at(usize::try_from(point).unwrap_or(0));
+    let fits = whole.len() + fraction.len() <= 38;
+    fits.then(|| format!("{}.{fraction}", if whole.is_empty() { "0" } else { whole }))
 }
 
 /// A limit in quotes is a number too.

@@ -2,9 +2,10 @@
 
 use std::ops::ControlFlow;
 
+use datafusion::logical_expr::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::logical_expr::sqlparser::ast::{
-    self, BinaryOperator, Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, OrderByKind,
-    Query, Select, SelectItem, SetExpr, TableAlias, TableFactor, TableWithJoins, Value,
+    self, BinaryOperator, CaseWhen, Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident,
+    OrderByKind, Query, Select, SelectItem, SetExpr, TableAlias, TableFactor, TableWithJoins, Value,
 };
 
 use super::super::functions::SINGLE_VALUE;
@@ -100,11 +101,19 @@ pub fn one_row(query: &mut Query) {
     }
 }
 
-/// `x = ANY (SELECT ...)` is IN, and `x <> ALL (SELECT ...)` is NOT IN: their queries give any number of rows.
-pub fn any_of(expr: &mut Expr) -> Option<Expr> {
+/// `x = ANY (SELECT ...)` is IN, and `x <> ALL (SELECT ...)` is NOT IN. Of other comparisons the query is wrapped, so that it
+/// isn't taken for one that gives a value: it may give any number of rows.
+pub fn of_any(expr: &mut Expr) -> Option<Expr> {
     let (left, right, negated) = match expr {
         Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => (left, right, false),
         Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => (left, right, true),
+        Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } => {
+            if let Expr::Subquery(query) = right.as_mut() {
+                let inner = std::mem::replace(query.as_mut(), query_of(SetExpr::Select(Box::new(empty_select()))));
+                *query.body = SetExpr::Query(Box::new(inner));
+            }
+            return None;
+        }
         _ => return None,
     };
     let Expr::Subquery(query) = right.as_mut() else { return None };
@@ -112,13 +121,13 @@ pub fn any_of(expr: &mut Expr) -> Option<Expr> {
     Some(Expr::InSubquery { expr: Box::new(super::take(left)), subquery, negated })
 }
 
-/// What `(SELECT x)` is where it reads from nothing: x. DataFusion reaches no further out than the next query, and would
-/// not find what a subquery in x refers to.
+/// What `(SELECT x)` is where it reads from nothing: x; and `(SELECT x WHERE c)` is x or NULL. DataFusion reaches no further
+/// out than the next query, and would not find what a subquery in x refers to.
 pub fn lone_value(query: &mut Query) -> Option<Expr> {
     let plain =
         query.with.is_none() && query.order_by.is_none() && query.limit_clause.is_none() && query.fetch.is_none();
     let SetExpr::Select(select) = query.body.as_mut() else { return None };
-    let bare = Select { projection: select.projection.clone(), ..empty_select() };
+    let bare = Select { projection: select.projection.clone(), selection: select.selection.clone(), ..empty_select() };
     if !plain || bare != **select {
         return None;
     }
@@ -126,8 +135,21 @@ pub fn lone_value(query: &mut Query) -> Option<Expr> {
         [SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }] => {
             let mut finder = Finder::default();
             let _ = ast::Visit::visit(item, &mut finder);
-            let is_value = finder.has_subquery && !finder.outside;
-            is_value.then(|| Expr::Nested(Box::new(super::take(item))))
+            if finder.outside {
+                return None;
+            }
+            let value = match select.selection.take() {
+                Some(condition) => Expr::Case {
+                    case_token: AttachedToken::empty(),
+                    end_token: AttachedToken::empty(),
+                    operand: None,
+                    conditions: vec![CaseWhen { condition, result: super::take(item) }],
+                    else_result: None,
+                },
+                None if finder.has_subquery => super::take(item),
+                None => return None,
+            };
+            Some(Expr::Nested(Box::new(value)))
         }
         _ => None,
     }
