@@ -8,7 +8,6 @@ use datafusion::common::tree_node::{Transformed, TreeNode as _};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result as DfResult;
 use datafusion::functions::core::named_struct;
-use datafusion::functions_aggregate::first_last::first_value_udaf;
 use datafusion::logical_expr::expr::{Case, Cast, FieldMetadata, WindowFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
@@ -60,7 +59,7 @@ fn exact_expression(expr: Expr, schema: &DFSchema, is_shown: bool) -> DfResult<T
             };
             Ok(Transformed::new_transformed(Expr::WindowFunction(call), changed))
         }
-        Expr::ScalarSubquery(subquery) if !subquery.outer_ref_columns.is_empty() => lenient(subquery),
+        Expr::ScalarSubquery(subquery) if !subquery.outer_ref_columns.is_empty() => of_outer_row(subquery),
         Expr::Case(case) => exact_case(case, schema),
         Expr::ScalarFunction(call) if call.func.name() == "character_length" => {
             let is_bytes = call.args.first().is_some_and(|arg| {
@@ -75,24 +74,31 @@ fn exact_expression(expr: Expr, schema: &DFSchema, is_shown: bool) -> DfResult<T
     }
 }
 
-/// A subquery that depends on the outer row becomes a join, whose groups are not just those that the outer rows have: so
-/// more than one row in a group is no error.
-fn lenient(mut subquery: Subquery) -> DfResult<Transformed<Expr>> {
+/// A subquery that depends on the outer row: see [`functions::single_or_several`].
+fn of_outer_row(mut subquery: Subquery) -> DfResult<Transformed<Expr>> {
     let plan = Arc::unwrap_or_clone(subquery.subquery);
-    let plan = plan.transform_down(|plan| {
-        plan.map_expressions(|expr| {
+    let mut found = false;
+    let plan = plan.transform_up(|plan| {
+        let plan = plan.map_expressions(|expr| {
             expr.transform_down(|expr| match expr {
                 Expr::AggregateFunction(mut call) if call.func.name() == functions::SINGLE_VALUE => {
                     let name = Expr::AggregateFunction(call.clone()).schema_name().to_string();
-                    call.func = first_value_udaf();
+                    call.func = Arc::new(functions::single_or_several());
+                    found = true;
                     Ok(Transformed::yes(Expr::AggregateFunction(call).alias(name)))
                 }
                 other => Ok(Transformed::no(other)),
             })
-        })
+        })?;
+        // Its type is another one now, also above it.
+        if found { plan.map_data(LogicalPlan::recompute_schema) } else { Ok(plan) }
     })?;
     subquery.subquery = Arc::new(plan.data);
-    Ok(Transformed::new_transformed(Expr::ScalarSubquery(subquery), plan.transformed))
+    let subquery = Expr::ScalarSubquery(subquery);
+    match functions::find(functions::ONLY_VALUE).filter(|_| found) {
+        Some(only) => Ok(Transformed::yes(only.call(vec![subquery]))),
+        None => Ok(Transformed::no(subquery)),
+    }
 }
 
 /// All results of a CASE have one type. DataFusion tells the first one's.

@@ -15,10 +15,11 @@ use datafusion::arrow::compute::{cast, concat};
 use datafusion::arrow::datatypes::{
     DataType, Field, FieldRef, Float32Type, Float64Type, Int64Type, IntervalMonthDayNanoType, Schema,
 };
+use datafusion::arrow::error::ArrowError;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode as _};
 use datafusion::common::{DFSchema, ScalarValue};
-use datafusion::error::Result as DfResult;
+use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
@@ -346,8 +347,23 @@ fn in_turn(
     chained.ok_or_else(|| Error::Internal("an operator has operands".into()))?
 }
 
-/// The operator as DataFusion has it, but for overflow.
+/// The operator as DataFusion has it, but for overflow, which is one of the operands' type.
 fn operator(op: Operator, args: &[ColumnarValue]) -> DfResult<ColumnarValue> {
+    let name = match args.first().map(ColumnarValue::data_type) {
+        Some(DataType::Int16) => "smallint",
+        Some(DataType::Int32) => "integer",
+        Some(DataType::Int64) => "bigint",
+        _ => return evaluate(op, args),
+    };
+    evaluate(op, args).map_err(|error| match error.find_root() {
+        DataFusionError::ArrowError(arrow, _) if matches!(**arrow, ArrowError::ArithmeticOverflow(_)) => {
+            Error::Data { sqlstate: "22003", message: format!("{name} out of range") }.into()
+        }
+        _ => error,
+    })
+}
+
+fn evaluate(op: Operator, args: &[ColumnarValue]) -> DfResult<ColumnarValue> {
     let rows = args.iter().find_map(|arg| match arg {
         ColumnarValue::Array(array) => Some(array.len()),
         ColumnarValue::Scalar(_) => None,

@@ -337,11 +337,7 @@ impl ByRow {
             Kind::Rows { fields, at_least_one } => records(fields, &batches, *at_least_one && rows == 0),
             Kind::Value(field) => match batches.iter().find(|batch| batch.num_rows() > 0) {
                 None => ScalarValue::try_from(field.data_type()),
-                Some(_) if rows > 1 => Err(crate::error::Error::Data {
-                    sqlstate: "21000",
-                    message: "more than one row returned by a subquery used as an expression".into(),
-                }
-                .into()),
+                Some(_) if rows > 1 => Err(super::functions::several().into()),
                 Some(batch) => ScalarValue::try_from_array(batch.column(0), 0),
             },
         }

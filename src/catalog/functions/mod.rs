@@ -52,7 +52,7 @@ pub use json_operators::JsonOperators;
 pub use names::{REG_TYPES, oid_function, text_function};
 pub use operators::Operators;
 pub use sets::{SETS, SetColumns};
-pub use single::{SINGLE_VALUE, single_value};
+pub use single::{ONLY_VALUE, SINGLE_VALUE, several, single_or_several, single_value};
 pub use strings::bytea;
 pub use unknown::Unknown;
 
@@ -90,6 +90,7 @@ fn definitions() -> impl Iterator<Item = &'static Definition> {
         operators::FUNCTIONS,
         patterns::FUNCTIONS,
         sets::FUNCTIONS,
+        single::FUNCTIONS,
         strings::FUNCTIONS,
         super::rescale::FUNCTIONS,
     ]

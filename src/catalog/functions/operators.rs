@@ -3,9 +3,10 @@
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result as DfResult;
-use datafusion::logical_expr::ExprSchemable as _;
+use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::sqlparser::ast::BinaryOperator;
+use datafusion::logical_expr::{Expr, ExprSchemable as _};
 
 use super::super::datetime::{self, Interval, Moment};
 use super::super::types;
@@ -40,7 +41,7 @@ impl ExprPlanner for Operators {
         if let Some(definition) = arithmetic.and_then(find)
             && (left.is_temporal() || right.is_temporal())
         {
-            let call = definition.call(vec![expr.left, expr.right]);
+            let call = definition.call(with_types(expr, &left, &right)?);
             // A type that doesn't go with the other is told here.
             call.get_type(schema)?;
             return Ok(PlannerResult::Planned(call));
@@ -90,13 +91,46 @@ impl ExprPlanner for Operators {
     }
 }
 
+/// The operands of an operator one of which is a time. What has no type yet, a literal or a parameter, gets the one that
+/// PostgreSQL gives it.
+fn with_types(expr: RawBinaryExpr, left: &DataType, right: &DataType) -> Result<Vec<Expr>> {
+    let untyped = |operand: &Expr, data_type: &DataType| match operand {
+        Expr::Literal(value, _) => value.data_type().is_string() || value.is_null() && data_type.is_null(),
+        Expr::Placeholder(_) => data_type.is_null(),
+        _ => false,
+    };
+    let typed = |operand: Expr, other: &DataType, is_left: bool| -> Result<Expr> {
+        let name = match (&expr.op, kind(other)) {
+            (BinaryOperator::Plus, "date") => {
+                let call = if is_left { "unknown + date" } else { "date + unknown" };
+                let message = format!("operator is not unique: {call}");
+                return Err(Error::Semantics { sqlstate: "42725", message });
+            }
+            (BinaryOperator::Plus, _) => "interval",
+            (BinaryOperator::Minus, same) => same,
+            (BinaryOperator::Multiply, "interval") => "float8",
+            (BinaryOperator::Divide, "interval") if !is_left => "float8",
+            _ => return Ok(operand),
+        };
+        Ok(match types::by_name(name) {
+            Some(known) => Expr::Cast(Cast::new(Box::new(operand), known.arrow())),
+            None => operand,
+        })
+    };
+    Ok(match (untyped(&expr.left, left), untyped(&expr.right, right)) {
+        (true, false) => vec![typed(expr.left, right, true)?, expr.right],
+        (false, true) => vec![expr.left, typed(expr.right, left, false)?],
+        _ => vec![expr.left, expr.right],
+    })
+}
+
 /// Text is compared with text: PostgreSQL doesn't make a number of it, but for a literal.
 fn comparable(expr: &RawBinaryExpr, schema: &DFSchema) -> Result<()> {
     let (Ok((_, left)), Ok((_, right))) = (expr.left.to_field(schema), expr.right.to_field(schema)) else {
         return Ok(());
     };
-    let is_text = |operand: &datafusion::logical_expr::Expr, field: &Field| {
-        let written = matches!(operand, datafusion::logical_expr::Expr::Literal(..));
+    let is_text = |operand: &Expr, field: &Field| {
+        let written = matches!(operand, Expr::Literal(..));
         !written && field.data_type().is_string() && matches!(types::name_of(field), "text" | "name" | "varchar")
     };
     let is_other = |field: &Field| {

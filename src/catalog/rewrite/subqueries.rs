@@ -23,9 +23,23 @@ pub fn array_of(query: &mut Query) -> Expr {
         }
         return call("array_or_empty", vec![Expr::Subquery(Box::new(query))]);
     }
+    wrap(&mut query, "array_agg");
+    call("array_or_empty", vec![Expr::Subquery(Box::new(query))])
+}
+
+/// Whether a limit is `LIMIT 1`.
+fn is_one(limit: &ast::LimitClause) -> bool {
+    let ast::LimitClause::LimitOffset { limit: Some(Expr::Value(limit)), offset: None, .. } = limit else {
+        return false;
+    };
+    matches!(&limit.value, Value::Number(number, _) if *number == "1")
+}
+
+/// Makes a query the aggregate of what it gives.
+fn wrap(query: &mut Query, function: &str) {
     let column = Ident::new("item");
     let select = ast::Select {
-        projection: vec![SelectItem::UnnamedExpr(aggregate("array_agg", Expr::Identifier(column.clone()), Vec::new()))],
+        projection: vec![SelectItem::UnnamedExpr(aggregate(function, Expr::Identifier(column.clone()), Vec::new()))],
         from: vec![TableWithJoins {
             relation: TableFactor::Derived {
                 lateral: false,
@@ -47,7 +61,6 @@ pub fn array_of(query: &mut Query) -> Expr {
     query.limit_clause = None;
     query.fetch = None;
     query.body = Box::new(SetExpr::Select(Box::new(select)));
-    call("array_or_empty", vec![Expr::Subquery(Box::new(query))])
 }
 
 /// A query that is nothing but this.
@@ -85,16 +98,20 @@ pub fn empty_select() -> Select {
 
 /// A subquery used as a value gives one row. DataFusion wants to be told with an aggregate.
 ///
-/// Without a LIMIT more than one row are an error, as in PostgreSQL; where the subquery depends on the outer row, the
-/// first one is taken.
+/// With more than one row it is an error, as in PostgreSQL, but for LIMIT 1.
 pub fn one_row(query: &mut Query) {
+    let limited = match &query.limit_clause {
+        None => false,
+        Some(limit) if is_one(limit) => true,
+        // The rows that there are after it are what counts.
+        Some(_) => return wrap(query, SINGLE_VALUE),
+    };
     let Some(item) = plain_select(query) else { return };
     if contains_aggregate(item) {
         return;
     }
     let order = order_by(query);
-    // Any other limit than 1 is a mistake that DataFusion may report.
-    let limited = query.limit_clause.take().is_some();
+    query.limit_clause = None;
     if let Some(item) = plain_select(query) {
         let x = std::mem::replace(item, Expr::Value(Value::Null.into()));
         *item = if limited { aggregate("first_value", x, order) } else { aggregate(SINGLE_VALUE, x, Vec::new()) };
@@ -240,6 +257,17 @@ impl Finder {
         "jsonb_agg",
         "median",
         "corr",
+        "bit_and",
+        "bit_or",
+        "bit_xor",
+        "json_object_agg",
+        "jsonb_object_agg",
+        "mode",
+        "percentile_cont",
+        "percentile_disc",
+        "stddev_pop",
+        "stddev_samp",
+        "variance",
         "unnest",
     ];
 }
