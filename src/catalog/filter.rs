@@ -94,6 +94,9 @@ fn write(filter: &Expr, schema: &Schema, out: &mut Condition) -> Option<()> {
             out.sql.push_str(if *negated { " NOT GLOB ?" } else { " GLOB ?" });
             out.parameters.push(Value::Text(glob(pattern, escape_char.unwrap_or('\\'))?));
         }
+        // What is left of `x IN (1, NULL)` and the like, once it is simplified.
+        Expr::Literal(ScalarValue::Boolean(None) | ScalarValue::Null, _) => out.sql.push_str("NULL"),
+        Expr::Literal(ScalarValue::Boolean(Some(known)), _) => out.sql.push_str(if *known { "1" } else { "0" }),
         Expr::Column(_) => {
             if column(filter, schema, out)? != Some(Class::Bool) {
                 return None;

@@ -21,6 +21,7 @@ mod connection;
 mod counted;
 mod datetime;
 mod exact;
+mod expansion;
 mod explain;
 mod filter;
 mod functions;

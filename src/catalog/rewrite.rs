@@ -13,6 +13,7 @@ use super::functions::{REG_TYPES, oid_function, text_function};
 use crate::error::{Error, Result};
 
 mod columns;
+mod distinct;
 mod expressions;
 mod factors;
 mod from;
@@ -99,6 +100,12 @@ impl VisitorMut for Rewriter<'_> {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Self::Break> {
+        if let TableFactor::Table { sample: Some(_), .. } | TableFactor::Derived { sample: Some(_), .. } = factor {
+            return ControlFlow::Break(Box::new(Error::FeatureNotSupported {
+                what: "TABLESAMPLE".into(),
+                hint: "WHERE random() < 0.01 takes about one row of a hundred.".into(),
+            }));
+        }
         match factor {
             TableFactor::Table { name, args: Some(_), .. } if is_check_rescale(name) => check_rescale(factor),
             TableFactor::Table { name, args: Some(_), .. } if is_options_to_table(name) => options_to_table(factor),
@@ -122,6 +129,7 @@ impl VisitorMut for Rewriter<'_> {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
+        distinct::unbound(expr);
         if let Some(new) = replacement(expr).or_else(|| rows::compared(expr)) {
             *expr = new;
         }

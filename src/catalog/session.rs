@@ -37,7 +37,7 @@ use super::scope::{Host, Scope, ScopeExtension, Server};
 use super::strict::Strict;
 use super::table::SqliteTable;
 use super::view::VIEWS;
-use super::{DATABASE, SCHEMAS, counted, exact, explain, marks, rewrite, statics, store_error, types};
+use super::{DATABASE, SCHEMAS, counted, exact, expansion, explain, marks, rewrite, statics, store_error, types};
 use crate::auth;
 use crate::error::{Error, Result, nearest};
 use crate::limits::parse_bytes;
@@ -162,6 +162,7 @@ impl Session {
         if !matches!(statement, Statement::Query(_)) {
             return Err(Error::Internal("only queries are planned here".into()).into());
         }
+        expansion::check(&statement)?;
         let hidden = rewrite::statement(
             &mut statement,
             &|schema, name| matches!(self.kind(schema, name), Ok(Some(kind)) if kind == "materialized view"),

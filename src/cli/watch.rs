@@ -1,7 +1,7 @@
 //! `tidegate watch`: live progress bars of every view and split.
 
 use std::fmt::Write as _;
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use clap::Args;
@@ -34,18 +34,16 @@ pub struct WatchArgs {
 ///
 /// # Errors
 /// When the server can't be reached, or no longer.
-#[expect(clippy::print_stdout, reason = "this is what the command shows")]
 pub async fn run(args: WatchArgs) -> Result<()> {
     let (client, _) = connect(args.url.as_deref().unwrap_or(DEFAULT_URL), "tidegate watch").await?;
     let terminal = std::io::stdout().is_terminal();
     loop {
         let picture = draw(&client).await?;
-        if terminal && !args.once {
-            // Home, and clear what is below.
-            print!("\x1b[H\x1b[J");
-        }
-        println!("{picture}");
-        if args.once {
+        // Home, and clear what is below.
+        let clear = if terminal && !args.once { "\x1b[H\x1b[J" } else { "" };
+        // Nobody looks any more where it can't be written, as behind `| head`.
+        let written = writeln!(std::io::stdout(), "{clear}{picture}");
+        if args.once || written.is_err() {
             return Ok(());
         }
         tokio::time::sleep(Duration::from_secs_f64(args.interval.clamp(0.1, 3600.0))).await;

@@ -176,6 +176,13 @@ async fn a_check_answers_with_its_exit_code() {
     let watch = program().args(["watch", "--once", "--url", &server.url()]).output().unwrap();
     let told = String::from_utf8(watch.stdout).unwrap();
     assert!(watch.status.success() && told.contains("0 of 4 splits finished"), "{told}");
+    // As `| head` does: nobody reads on.
+    let mut watch = program();
+    watch.args(["watch", "--interval", "0.1", "--url", &server.url()]);
+    let mut watch = watch.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    drop(watch.stdout.take());
+    let ended = watch.wait_with_output().unwrap();
+    assert!(ended.status.success() && ended.stderr.is_empty(), "{}", String::from_utf8_lossy(&ended.stderr));
     assert!(told.contains("backfill_rate_limit is 0"), "{told}");
     session.run("ALTER MATERIALIZED VIEW mv SET backfill_rate_limit = DEFAULT").await;
     session.wait_for("SELECT tidegate.can_rescale('s', '4')", "t").await;

@@ -102,6 +102,7 @@ pub fn in_from(factor: &mut TableFactor) {
         return;
     };
     if is_set_named(name, "generate_series") && !with_ordinality && is_long_series(args) {
+        *alias = Some(with_one_column(alias.take().unwrap_or_else(|| named(&own))));
         return;
     }
     let args = plain(args);
@@ -111,13 +112,18 @@ pub fn in_from(factor: &mut TableFactor) {
 
 /// Any other function in FROM: one row with its value, in a column that is named like the alias.
 fn one_row(value: Expr, alias: Option<TableAlias>, own: &Ident) -> TableFactor {
-    let mut alias = alias.unwrap_or_else(|| named(own));
-    if alias.columns.is_empty() {
-        alias.columns.push(column(alias.name.clone()));
-    }
+    let alias = with_one_column(alias.unwrap_or_else(|| named(own)));
     let item = SelectItem::ExprWithAlias { expr: value, alias: Ident::new("c1") };
     let query = select(vec![item], Vec::new());
     TableFactor::Derived { lateral: true, subquery: Box::new(query), alias: Some(alias), sample: None }
+}
+
+/// A single column without a name has the alias's.
+fn with_one_column(mut alias: TableAlias) -> TableAlias {
+    if alias.columns.is_empty() {
+        alias.columns.push(column(alias.name.clone()));
+    }
+    alias
 }
 
 /// The alias of a function that has none: its own name.

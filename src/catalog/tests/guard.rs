@@ -94,6 +94,26 @@ async fn a_value_has_an_end() {
     }
 }
 
+/// Each names the one before twice.
+fn doubling(levels: usize) -> String {
+    let chain: String =
+        (1..=levels).map(|n| format!(", a{n} AS (SELECT x.* FROM a{} x, a{} y)", n - 1, n - 1)).collect();
+    format!("WITH a0 AS (SELECT * FROM (VALUES (1)) v(x)){chain} SELECT count(*) FROM a{levels}")
+}
+
+#[tokio::test]
+async fn queries_that_double_have_an_end() {
+    let session = session();
+    assert_eq!(rows(&session, &doubling(4)).await, ["1"]);
+    for levels in [15, 25, 60] {
+        assert!(error(&session, &doubling(levels)).await.starts_with("54001 "), "{levels}");
+        assert!(error(&session, &format!("SELECT * FROM ({}) q", doubling(levels))).await.starts_with("54001 "));
+    }
+    // A name of its own in the inner query, and one that is a relation's.
+    let inner = "WITH mv AS (SELECT 1 AS x) SELECT (WITH mv AS (SELECT 2 AS y) SELECT y FROM mv) + x FROM mv";
+    assert_eq!(rows(&session, inner).await, ["3"]);
+}
+
 #[tokio::test]
 async fn numbers_fail_as_in_postgresql() {
     let session = session();
@@ -127,6 +147,11 @@ async fn numbers_fail_as_in_postgresql() {
         ("SELECT 1 LIMIT 1 + 1", "1"),
         ("SELECT -x FROM generate_series(1, 1) a(x)", "-1"),
         ("SELECT id + 1 FROM mv WHERE id + 1 = 11", "11"),
+        ("SELECT id FROM mv WHERE id IN (10, NULL)", "10"),
+        ("SELECT id FROM mv WHERE id = ANY (ARRAY[10, NULL])", "10"),
+        ("SELECT count(*) FROM mv WHERE id IN (NULL)", "0"),
+        ("SELECT max(g) FROM generate_series(1, 20000) g", "20000"),
+        ("SELECT count(DISTINCT g) FROM generate_series(1::bigint, 100000) g", "100000"),
     ] {
         assert_eq!(rows(&session, sql).await, [expected], "{sql}");
     }
