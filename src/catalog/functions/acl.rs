@@ -43,7 +43,7 @@ const PRIVILEGES: [(char, &str); 14] = [
 fn fields() -> Result<Fields> {
     let field = |(name, pg_type): &(&str, &str)| {
         types::by_name(pg_type)
-            .map(|pg_type| Arc::new(pg_type.field(*name)))
+            .map(|pg_type| Arc::new(pg_type.field(name)))
             .ok_or_else(|| Error::Internal(format!("there is no type {pg_type}")))
     };
     COLUMNS.iter().map(field).collect()
