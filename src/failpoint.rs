@@ -5,7 +5,8 @@
 //! `label:n:panic` it happens at the n-th time, from 1. Passing counts once a statement waits for its barrier, so that
 //! the barriers before it don't. Without the feature every point is empty.
 //!
-//! `tests/it/faults/points.rs` and `panics.rs` walk all of [`FailPoint::ALL`].
+//! `tests/it/faults/points.rs` and `panics.rs` walk all of [`FailPoint::ALL`]; `tests/it/kafka/mock.rs` has the points that
+//! are on no rescale's way.
 
 macro_rules! fail_points {
     ($($(#[$doc:meta])* $name:ident = $label:literal,)*; $($(#[$beside:meta])* $other:ident = $called:literal,)*) => {

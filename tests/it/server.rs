@@ -37,10 +37,9 @@ impl Server {
     /// Starts a server on a new data directory with further flags.
     pub fn start_with(flags: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let data_dir = dir.path().join("data");
-        let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
-        let (child, address, http, log) = spawn(&data_dir, &flags, &[]);
-        Self { child, address, http, log, dir: Some(dir), data_dir, flags, env: Vec::new() }
+        let mut server = Self::start_on(&dir.path().join("data"), flags, &[]);
+        server.dir = Some(dir);
+        server
     }
 
     /// Starts a server on a data directory that outlives it, with further flags and environment.
@@ -59,14 +58,15 @@ impl Server {
 
     /// The status code and the text that a path is answered with over HTTP.
     pub async fn http(&self, path: &str) -> (u16, String) {
-        self.http_of("localhost", path).await
+        self.http_of(Some("localhost"), path).await
     }
 
-    /// The same, asked of a name.
-    pub async fn http_of(&self, host: &str, path: &str) -> (u16, String) {
+    /// The same, asked of a name, or of none.
+    pub async fn http_of(&self, host: Option<&str>, path: &str) -> (u16, String) {
         use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
         let mut socket = tokio::net::TcpStream::connect(self.http).await.unwrap();
-        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        let host = host.map_or_else(String::new, |host| format!("Host: {host}\r\n"));
+        let request = format!("GET {path} HTTP/1.1\r\n{host}Connection: close\r\n\r\n");
         socket.write_all(request.as_bytes()).await.unwrap();
         let mut text = String::new();
         socket.read_to_string(&mut text).await.unwrap();

@@ -4,8 +4,6 @@ use std::io::{BufRead as _, Write as _};
 use std::path::Path;
 use std::process::Stdio;
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-
 use super::{PASSWORD, connect, err, guarded, out, psql, receive, refused, send};
 use crate::server::{Server, program};
 
@@ -76,7 +74,7 @@ async fn a_name_without_a_user_looks_like_one_with_a_password() {
 async fn an_address_that_fails_again_and_again_has_to_wait() {
     let (server, _dir) = guarded(&[]);
     let delayed = async || {
-        let metrics = http(&server, "/metrics").await;
+        let (_, metrics) = server.http("/metrics").await;
         let line = metrics.lines().find(|line| line.starts_with("tidegate_logins_delayed_total "));
         line.map_or(0, |line| line.rsplit(' ').next().unwrap().parse::<u32>().unwrap())
     };
@@ -90,14 +88,6 @@ async fn an_address_that_fails_again_and_again_has_to_wait() {
     // The right password has to wait too, and then is right.
     connect(&server, "root", Some(PASSWORD)).await.unwrap();
     assert_eq!(delayed().await, 2);
-}
-
-async fn http(server: &Server, path: &str) -> String {
-    let mut socket = tokio::net::TcpStream::connect(server.http).await.unwrap();
-    socket.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await.unwrap();
-    let mut text = String::new();
-    socket.read_to_string(&mut text).await.unwrap();
-    text
 }
 
 #[tokio::test(flavor = "multi_thread")]
