@@ -13,6 +13,7 @@ use datafusion::sql::sqlparser::ast as sql;
 pub use self::roles::{GrantObject, Privilege, RoleCommand, RoleName, RoleOptions, Secret};
 use super::Parsed;
 use crate::backfill::target::Target;
+use crate::error::Error;
 use crate::store::format::MessageFormat;
 
 /// One statement.
@@ -225,6 +226,31 @@ pub enum AlterAction {
     SourceRateLimit(RateLimit),
     /// `SET backfill_rate_limit`
     BackfillRateLimit(RateLimit),
+    /// Any of them, with a value that can't be had. It is refused where it runs, so that the history has it too.
+    Invalid(InvalidValue),
+}
+
+/// What a rate limit can be, in words.
+pub const RATE_LIMITS: &str = "a number of rows a second from 0 to 2147483647, or DEFAULT";
+
+/// A value of an ALTER that is none of those allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InvalidValue {
+    /// A parallelism, with what is wrong with it.
+    Parallelism(String),
+    /// A rate limit: its name, and the value as written.
+    RateLimit(&'static str, String),
+}
+
+impl From<InvalidValue> for Error {
+    fn from(invalid: InvalidValue) -> Self {
+        match invalid {
+            InvalidValue::Parallelism(message) => Self::Data { sqlstate: "22023", message },
+            InvalidValue::RateLimit(what, value) => {
+                Self::InvalidValue { what: what.into(), value, allowed: RATE_LIMITS.into() }
+            }
+        }
+    }
 }
 
 /// How many actors, and whether to wait until they can be had safely.

@@ -4,7 +4,6 @@ use rusqlite::{Connection, OptionalExtension, named_params, params};
 use serde_json::Value;
 
 use super::Context;
-use super::relations::Relation;
 use crate::backfill::assignment::Assignment;
 use crate::backfill::id::{Epoch, RescaleId, SourceId};
 use crate::clock::now_micros;
@@ -49,14 +48,15 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Adds the line of an ALTER of a relation, with what became of it.
+    /// Adds the line of an ALTER of a relation (without an id if there is none of that name), with what became of it.
     ///
     /// # Errors
     /// [`Error::Store`].
     pub fn note(
         self,
         tx: &Connection,
-        relation: &Relation,
+        id: Option<i32>,
+        name: &str,
         outcome: Outcome,
         sqlstate: Option<&'static str>,
     ) -> Result<()> {
@@ -64,15 +64,15 @@ impl Asked {
             .query_row(
                 "SELECT count(*) FROM actors a JOIN fragments f ON f.id = a.fragment_id
                  WHERE f.job_id = ?1 GROUP BY f.id LIMIT 1",
-                [relation.id],
+                [id],
                 |row| row.get(0),
             )
             .optional()
             .context("counting actors")?;
         let now = now_micros();
         let row = RescaleRow {
-            source_id: SourceId(relation.id),
-            source_name: relation.name.clone(),
+            source_id: SourceId(id.unwrap_or_default()),
+            source_name: name.to_owned(),
             statement: self.statement,
             policy: self.policy,
             target: String::new(),

@@ -54,18 +54,12 @@ impl Session {
     }
 
     async fn command(&mut self, text: &str, command: Command, token: &CancellationToken) -> Result<Reply> {
-        if changes_something(&command) {
-            let statement = command_name(&command);
-            if self.settings.transaction_read_only() {
-                let message = format!("cannot execute {statement} in a read-only transaction");
-                return Err(Error::Session { sqlstate: "25006", message });
-            }
-            if self.transaction.status != Status::Idle {
-                return Err(Error::InTransactionBlock { statement: statement.into() });
-            }
-        }
         let caller = self.caller(token);
         let runner = Arc::clone(&self.shared.commands);
+        if let Some(refusal) = self.refusal(&command) {
+            runner.refused(&caller, &command, &refusal).await;
+            return Err(refusal);
+        }
         // It gives up by itself when the token fires: dropped, it might be committed without anyone being told.
         let outcome = runner.run(&caller, text, command).await;
         failpoint::pass(FailPoint::BeforeAcknowledged);
@@ -80,6 +74,21 @@ impl Session {
                 let columns = encode::columns(&rows.schema(), |name| name)?;
                 Ok(Reply::Rows(Rows::from_batches(columns, vec![rows], Tag::Fixed(tag), Style::of(&self.settings))))
             }
+        }
+    }
+
+    /// Why the command can't run in the present transaction.
+    fn refusal(&self, command: &Command) -> Option<Error> {
+        let statement = command_name(command);
+        if !changes_something(command) {
+            None
+        } else if self.settings.transaction_read_only() {
+            let message = format!("cannot execute {statement} in a read-only transaction");
+            Some(Error::Session { sqlstate: "25006", message })
+        } else if self.transaction.status != Status::Idle {
+            Some(Error::InTransactionBlock { statement: statement.into() })
+        } else {
+            None
         }
     }
 

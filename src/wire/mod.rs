@@ -64,10 +64,12 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::sqlparser::ast;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 pub use self::catalog::CatalogPlanner;
 pub use self::encode::{PG_TYPE_KEY, Style, value_text};
+pub use self::limits::message_room;
 pub use self::login::Door;
 pub use self::registry::{Activity, Registry, State};
 pub use self::server::{Server, serve};
@@ -76,7 +78,7 @@ pub use self::settings::SettingsView;
 pub use self::tls::{Tls, end_point};
 use crate::catalog::Origin;
 use crate::command::ast::Command;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::limits::Limits;
 
 /// The one database.
@@ -94,6 +96,8 @@ pub struct Shared {
     pub door: Door,
     /// What clients can make the server hold or do.
     pub limits: Limits,
+    /// See [`message_room`].
+    pub message_room: Arc<Semaphore>,
     /// The sessions that there are.
     pub sessions: Arc<Registry>,
 }
@@ -113,6 +117,9 @@ pub trait CommandRunner: Send + Sync {
     /// Runs the command. `text` is the statement as written. When `caller.cancel` fires it must end soon: undone, or done
     /// if it was being committed at that moment. It is never dropped on the way, so its answer is always true.
     async fn run(&self, caller: &Caller, text: &str, command: Command) -> Result<Outcome>;
+
+    /// Takes note of a command that can't run in the present transaction.
+    async fn refused(&self, caller: &Caller, command: &Command, error: &Error);
 }
 
 /// On whose behalf a command runs.

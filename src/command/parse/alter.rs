@@ -6,7 +6,7 @@ use super::create::rate_limit;
 use super::cursor::{Cursor, Literal};
 use super::{roles, unsupported};
 use crate::backfill::target::Target;
-use crate::command::ast::{Alter, AlterAction, Command, Drop, ObjectKind, Rescale};
+use crate::command::ast::{Alter, AlterAction, Command, Drop, InvalidValue, ObjectKind, RateLimit, Rescale};
 use crate::error::{Error, Result};
 
 const ALTER: &str = "ALTER {SOURCE | MATERIALIZED VIEW} name SET {PARALLELISM | BACKFILL_PARALLELISM} {TO | =} \
@@ -58,29 +58,41 @@ fn action(cursor: &mut Cursor<'_>, from: usize, kind: ObjectKind, name: String) 
         cursor.expect(&["TO"])?;
     }
     let action = match what {
-        "PARALLELISM" => AlterAction::Parallelism(rescale(cursor)?),
-        "BACKFILL_PARALLELISM" => AlterAction::BackfillParallelism(rescale(cursor)?),
-        "source_rate_limit" => AlterAction::SourceRateLimit(rate_limit(cursor, "source_rate_limit")?),
-        _ => AlterAction::BackfillRateLimit(rate_limit(cursor, "backfill_rate_limit")?),
+        "PARALLELISM" => rescale(cursor)?.map(AlterAction::Parallelism),
+        "BACKFILL_PARALLELISM" => rescale(cursor)?.map(AlterAction::BackfillParallelism),
+        "source_rate_limit" => new_limit(cursor, "source_rate_limit")?.map(AlterAction::SourceRateLimit),
+        _ => new_limit(cursor, "backfill_rate_limit")?.map(AlterAction::BackfillRateLimit),
     };
+    let action = action.unwrap_or_else(AlterAction::Invalid);
     cursor.expect_end()?;
     let text = cursor.fragment.between(from, cursor.index()).to_owned();
     Ok(Alter { kind, name, action, text })
 }
 
-fn rescale(cursor: &mut Cursor<'_>) -> Result<Rescale> {
-    let (target, target_text) = target(cursor)?;
+/// What was read, or a value that can't be had.
+type Read<T> = Result<std::result::Result<T, InvalidValue>>;
+
+fn new_limit(cursor: &mut Cursor<'_>, what: &'static str) -> Read<RateLimit> {
+    match rate_limit(cursor, what) {
+        Ok(limit) => Ok(Ok(limit)),
+        Err(Error::InvalidValue { value, .. }) => Ok(Err(InvalidValue::RateLimit(what, value))),
+        Err(error) => Err(error),
+    }
+}
+
+fn rescale(cursor: &mut Cursor<'_>) -> Read<Rescale> {
+    let read = target(cursor)?;
     let deferred = cursor.accept(&["DEFERRED"]);
     if !deferred && !cursor.at_end() {
         return Err(cursor.expected(&["DEFERRED"]));
     }
-    Ok(Rescale { target, target_text, deferred })
+    Ok(read.map(|(target, target_text)| Rescale { target, target_text, deferred }))
 }
 
 /// `4`, `adaptive`, `bounded(4)`, or any of them in quotes. A `$n` gives the stand-in `adaptive`.
-fn target(cursor: &mut Cursor<'_>) -> Result<(Target, String)> {
+fn target(cursor: &mut Cursor<'_>) -> Read<(Target, String)> {
     let text = match cursor.accept_literal() {
-        Some(Literal::Parameter) => return Ok((Target::Adaptive, String::new())),
+        Some(Literal::Parameter) => return Ok(Ok((Target::Adaptive, String::new()))),
         Some(Literal::Number(text) | Literal::String(text)) => text,
         Some(Literal::Boolean(value)) => value.to_string(),
         Some(Literal::Null) => "NULL".into(),
@@ -94,17 +106,14 @@ fn target(cursor: &mut Cursor<'_>) -> Result<(Target, String)> {
                 let word = cursor.fragment.between(from, cursor.index()).to_owned();
                 match argument(cursor)? {
                     None => word,
-                    Some(Literal::Parameter) => return Ok((Target::Adaptive, String::new())),
+                    Some(Literal::Parameter) => return Ok(Ok((Target::Adaptive, String::new()))),
                     Some(Literal::Number(text) | Literal::String(text)) => format!("{word}({text})"),
                     Some(_) => return Err(cursor.unexpected()),
                 }
             }
         }
     };
-    match Target::parse(&text) {
-        Ok(target) => Ok((target, text)),
-        Err(message) => Err(Error::Data { sqlstate: "22023", message }),
-    }
+    Ok(Target::parse(&text).map(|target| (target, text)).map_err(InvalidValue::Parallelism))
 }
 
 /// `(4)`, or nothing.

@@ -4,7 +4,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, Literal};
 use super::{include, query, secrets, types, unsupported};
-use crate::command::ast::{ColumnDef, Command, CreateSource, CreateView, RateLimit};
+use crate::command::ast::{ColumnDef, Command, CreateSource, CreateView, RATE_LIMITS, RateLimit};
 use crate::engine::MAX_RATE_LIMIT;
 use crate::error::{Error, Result, nearest};
 use crate::store::format::{Encode, MessageFormat};
@@ -13,8 +13,6 @@ const SOURCE: &str = "CREATE SOURCE [IF NOT EXISTS] name (column type, ...) [INC
     TIMESTAMP | HEADER ['name' [type]]} [AS column]]... WITH (connector = '...', ...) FORMAT PLAIN ENCODE {JSON | BYTES}";
 const VIEW: &str = "CREATE MATERIALIZED VIEW [IF NOT EXISTS] name [WITH (option = value, ...)] AS SELECT ...";
 const VIEW_OPTIONS: [&str; 2] = ["backfill_order", "backfill_rate_limit"];
-/// What a rate limit may be.
-pub(super) const RATE_LIMITS: &str = "a number of rows a second from 0 to 2147483647, or DEFAULT";
 
 /// After the word CREATE.
 pub(super) fn create(cursor: &mut Cursor<'_>) -> Result<Command> {

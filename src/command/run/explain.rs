@@ -30,6 +30,9 @@ pub fn explain(
     json: bool,
     alter: &Alter,
 ) -> Result<RecordBatch> {
+    if let AlterAction::Invalid(invalid) = &alter.action {
+        return Err(invalid.clone().into());
+    }
     let (ObjectKind::Source, AlterAction::Parallelism(rescale)) = (alter.kind, &alter.action) else {
         return Err(Error::FeatureNotSupported {
             what: "EXPLAIN of this ALTER".into(),

@@ -1,6 +1,6 @@
 //! The lines of `tidegate.rescale_history` of ALTERs that failed before they came to the check.
 
-use super::{Runner, policy, relation_kind};
+use super::{Runner, policy};
 use crate::command::ast::Alter;
 use crate::error::{Error, Result};
 use crate::store::rescales::{Asked, Outcome};
@@ -8,8 +8,8 @@ use crate::store::{Durability, relations};
 use crate::wire::Caller;
 
 impl Runner {
-    /// Adds an ALTER that failed. One on something that doesn't exist has no line. The statement's own outcome stands,
-    /// whatever becomes of the line.
+    /// Adds an ALTER that failed, also one of something that doesn't exist. The statement's own outcome stands, whatever
+    /// becomes of the line.
     pub(super) async fn record(&self, caller: &Caller, alter: &Alter, error: &Error) {
         if let Err(lost) = self.try_record(caller, alter, error).await {
             tracing::error!(error = %lost, user = caller.user, statement = alter.text, "an ALTER is missing in the history");
@@ -17,7 +17,6 @@ impl Runner {
     }
 
     async fn try_record(&self, caller: &Caller, alter: &Alter, error: &Error) -> Result<()> {
-        let kind = relation_kind(alter.kind);
         let (name, asked, sqlstate) = (alter.name.clone(), asked(caller, alter), error.sqlstate());
         let outcome = match error {
             Error::Canceled | Error::BarrierTimeout { .. } | Error::StatementTimeout | Error::ShuttingDown => {
@@ -26,9 +25,9 @@ impl Runner {
             _ => Outcome::Refused,
         };
         self.store
-            .write(Durability::Full, move |tx| match relations::find(tx, &name)? {
-                Some(found) if found.kind == kind => asked.note(tx, &found, outcome, Some(sqlstate)),
-                _ => Ok(()),
+            .write(Durability::Full, move |tx| {
+                let id = relations::find(tx, &name)?.map(|found| found.id);
+                asked.note(tx, id, &name, outcome, Some(sqlstate))
             })
             .await
     }

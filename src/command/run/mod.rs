@@ -212,6 +212,7 @@ impl Runner {
                     .await?;
                 Vec::new()
             }
+            AlterAction::Invalid(invalid) => return Err(invalid.clone().into()),
         };
         Ok(notices)
     }
@@ -382,11 +383,15 @@ impl CommandRunner for Runner {
         }
     }
 
+    async fn refused(&self, caller: &Caller, command: &Command, error: &Error) {
+        if let Command::Alter(alter) = command {
+            self.record(caller, alter, error).await;
+        }
+    }
+
     async fn run(&self, caller: &Caller, _text: &str, command: Command) -> Result<Outcome> {
         if let Err(refused) = allowed::check(&self.store, &caller.user, &command) {
-            if let Command::Alter(alter) = &command {
-                self.record(caller, alter, &refused).await;
-            }
+            self.refused(caller, &command, &refused).await;
             return Err(refused);
         }
         match command {

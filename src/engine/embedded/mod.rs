@@ -363,7 +363,7 @@ fn set_view_parallelism(tx: &rusqlite::Connection, view: &str, target: Target, a
     }
     tx.execute("UPDATE jobs SET parallelism = ?2 WHERE id = ?1", rusqlite::params![relation.id, target.to_string()])
         .context("writing the parallelism of a view")?;
-    asked.note(tx, &relation, Outcome::Committed, None)
+    asked.note(tx, Some(relation.id), &relation.name, Outcome::Committed, None)
 }
 
 /// The SELECT of a view, from its text.

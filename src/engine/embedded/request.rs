@@ -81,7 +81,7 @@ impl RateChange {
             }
         };
         tx.execute(sql, params![relation.id, self.limit]).context("writing a rate limit")?;
-        self.asked.clone().note(tx, &relation, Outcome::Committed, None)
+        self.asked.clone().note(tx, Some(relation.id), &relation.name, Outcome::Committed, None)
     }
 
     fn wrong(&self, expected: &'static str, instead: &str) -> Error {

@@ -52,7 +52,7 @@ pub fn apply(tx: &Connection, moment: &Moment, request: &Rescale) -> Result<Answ
             application_name: request.application_name.clone(),
         };
         let relation = relations::get(tx, RelationKind::Source, &request.source)?;
-        asked.note(tx, &relation, Outcome::Committed, None)?;
+        asked.note(tx, Some(relation.id), &relation.name, Outcome::Committed, None)?;
         return Ok(Answer::Rescaled(Rescaled::Unchanged { parallelism }));
     }
     let unchecked = moment.hooks.commits_unchecked(&request.source);

@@ -31,7 +31,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     Caller, CommandRunner, Door, Notice, Outcome, PlanSession, Planner, Registry, Server, SessionInfo, Shared,
-    Snapshot, SnapshotHandle,
+    Snapshot, SnapshotHandle, message_room,
 };
 use crate::auth::throttle::Throttle;
 use crate::command::ast::Command;
@@ -79,6 +79,7 @@ impl TestServer {
                 tls_required: false,
                 throttle: Throttle::default(),
             },
+            message_room: message_room(&limits),
             limits,
             sessions: Arc::new(Registry::default()),
         });
@@ -296,6 +297,8 @@ impl CommandRunner for FakeRunner {
     fn describe(&self, command: &Command) -> Option<SchemaRef> {
         matches!(command, Command::Show(_) | Command::Explain { .. }).then(jobs)
     }
+
+    async fn refused(&self, _: &Caller, _: &Command, _: &Error) {}
 
     async fn run(&self, caller: &Caller, text: &str, command: Command) -> Result<Outcome> {
         let done = |tag: &str| Ok(Outcome::Done { tag: tag.into(), notices: vec![] });

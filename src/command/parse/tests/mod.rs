@@ -31,9 +31,15 @@ fn session(sql: &str) -> ast::Session {
     }
 }
 
+/// The error of a text, or that of running it if its value can't be had.
 fn error(sql: &str) -> Error {
     match parse(sql) {
         Err(error) => error,
-        Ok(parsed) => panic!("{sql}: {parsed:?}"),
+        Ok(mut parsed) => match parsed.remove(0).statement {
+            Statement::Command(ast::Command::Alter(ast::Alter {
+                action: ast::AlterAction::Invalid(value), ..
+            })) => value.into(),
+            other => panic!("{sql}: {other:?}"),
+        },
     }
 }
