@@ -101,6 +101,7 @@ pub async fn serve(
             .settings()
             .chain([("rescale_policy".to_owned(), config.rescale_policy.to_string())])
             .collect(),
+        message_room: wire::message_room(&config.limits),
         limits: config.limits,
         door: entrance.door,
         sessions,

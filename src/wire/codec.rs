@@ -1,9 +1,13 @@
 //! Messages to and from bytes.
 
+use std::io::{Error as IoError, ErrorKind};
+use std::sync::Arc;
+
 use bytes::{Buf as _, BytesMut};
 use pgwire::error::PgWireError;
 use pgwire::messages::simplequery::Query;
 use pgwire::messages::{DecodeContext, PgWireBackendMessage, PgWireFrontendMessage, ProtocolVersion};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::codec::{Decoder, Encoder};
 
 use crate::limits::Limits;
@@ -17,14 +21,21 @@ pub(super) struct Codec {
     context: DecodeContext,
     /// The most bytes of a message.
     limit: usize,
+    /// Room for the large messages of all sessions, in kB; none before the client has proven who it is.
+    room: Option<Arc<Semaphore>>,
+    /// What of it this one takes, until its message has been dealt with.
+    taken: Option<OwnedSemaphorePermit>,
 }
+
+/// What is shorter isn't counted, in kB.
+const LARGE: usize = 64;
 
 /// The most bytes of a message before the session has started; PostgreSQL's.
 const STARTUP_LIMIT: usize = 10_000;
 
 impl Default for Codec {
     fn default() -> Self {
-        Self { context: DecodeContext::default(), limit: STARTUP_LIMIT }
+        Self { context: DecodeContext::default(), limit: STARTUP_LIMIT, room: None, taken: None }
     }
 }
 
@@ -48,8 +59,28 @@ impl Codec {
     }
 
     /// The client has proven who it is, and may send more at a time.
-    pub const fn allow(&mut self, limits: &Limits) {
+    pub fn allow(&mut self, limits: &Limits, room: &Arc<Semaphore>) {
         self.limit = limits.message_size;
+        self.room = Some(Arc::clone(room));
+    }
+
+    /// Takes room for so many bytes that have come. A client that sends half of a long message can hold them for as long
+    /// as it likes, and there may be many such.
+    fn take(&mut self, bytes: usize) -> Result<(), PgWireError> {
+        let Some(room) = &self.room else { return Ok(()) };
+        let (wanted, had) = (bytes >> 10, self.taken.as_ref().map_or(0, OwnedSemaphorePermit::num_permits));
+        if wanted < LARGE {
+            self.taken = None;
+        } else if let Ok(more) = u32::try_from(wanted.saturating_sub(had)) {
+            let Ok(more) = Arc::clone(room).try_acquire_many_owned(more) else {
+                return Err(PgWireError::IoError(ErrorKind::OutOfMemory.into()));
+            };
+            match &mut self.taken {
+                Some(taken) => taken.merge(more),
+                none => *none = Some(more),
+            }
+        }
+        Ok(())
     }
 
     /// The bytes of the next message, its tag and length among them, as soon as its length is there. A length beyond the
@@ -73,6 +104,7 @@ impl Decoder for Codec {
     fn decode(&mut self, source: &mut BytesMut) -> Result<Option<Self::Item>, Self::Error> {
         let starting = self.context.awaiting_frontend_ssl || self.context.awaiting_frontend_startup;
         let tag = usize::from(!starting);
+        self.take(source.len())?;
         let Some(length) = self.length(source, tag)?.filter(|length| source.len() >= *length) else {
             return Ok(None);
         };
@@ -107,7 +139,7 @@ impl Encoder<PgWireBackendMessage> for Codec {
 }
 
 fn invalid(message: String) -> PgWireError {
-    PgWireError::IoError(std::io::Error::new(std::io::ErrorKind::InvalidData, message))
+    PgWireError::IoError(IoError::new(ErrorKind::InvalidData, message))
 }
 
 /// Whether a message's body is what its tag says, to its last byte. Messages that nobody looks into may have any.

@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
+
 use super::Shared;
 use super::prepared::Prepared;
 use crate::error::{Error, Result};
-use crate::limits::show_bytes;
+use crate::limits::{Limits, show_bytes};
 
 /// How many savepoints may be open at once: each keeps the settings as they were.
 const SAVEPOINTS: usize = 1000;
@@ -44,6 +46,20 @@ pub(super) fn message_size(limit: usize, length: usize) -> Error {
         "54000",
         format!("a message of {length} bytes is longer than {}", show_bytes(limit as u64)),
         "max_message_size says how long a message may be. The connection is closed.",
+    )
+}
+
+/// Room for the messages of all sessions, in kB.
+pub fn message_room(limits: &Limits) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new((limits.query_memory >> 10).min(Semaphore::MAX_PERMITS)))
+}
+
+/// There is none left.
+pub(super) fn message_memory() -> Error {
+    reached(
+        "53200",
+        "out of memory: the messages that all clients are sending have no more room",
+        "They may take as much as query_memory. The connection is closed; try again when others have sent theirs.",
     )
 }
 

@@ -199,7 +199,7 @@ fn open(
     if limit.is_some_and(|limit| shared.sessions.count(name) > limit) {
         return refused("53300", format!("too many connections for role \"{name}\""));
     }
-    link.codec().allow(&shared.limits);
+    link.codec().allow(&shared.limits, &shared.message_room);
     let info = SessionInfo {
         user: name.to_owned(),
         pid: entry.pid,

@@ -69,6 +69,36 @@ async fn a_message_that_is_too_long() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn long_messages_that_are_never_sent_to_their_end() {
+    let server = TestServer::with_limits(Limits { query_memory: 4 << 20, ..Limits::default() }).await;
+    let half = |length: usize| {
+        let mut half = vec![b'Q'];
+        half.put_i32(30_000_000);
+        half.resize(length, b'x');
+        half
+    };
+    let mut first = Raw::connect(&server).await;
+    first.socket.write_all(&half(3 << 20)).await.unwrap();
+    while server.shared.message_room.available_permits() > 1100 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let mut second = Raw::connect(&server).await;
+    second.socket.write_all(&half(2 << 20)).await.unwrap();
+    assert_eq!(code(&second.message().await.unwrap().1), "53200");
+    // Short ones have room, and so has a long one when the first is gone.
+    assert_eq!(one(&server.client().await, "SELECT 1").await, "1");
+    drop(first);
+    while server.shared.message_room.available_permits() < 4096 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let long = format!("SELECT 1 {}", " ".repeat(900_000));
+    let client = server.client().await;
+    for _ in 0..10 {
+        assert_eq!(one(&client, &long).await, "1");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_never_says_who_it_is() {
     let limits = Limits { authentication_timeout: Duration::from_millis(30), ..Limits::default() };
     let server = TestServer::with_limits(limits).await;
