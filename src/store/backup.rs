@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
-use super::{Context, FILE_NAME, LOCK_NAME, STEPS, integrity, lock, other_version, unreadable, unusable};
+use super::{Context, FILE_NAME, LOCK_NAME, STEPS, integrity, lock, mark, other_version, unreadable, unusable};
 use crate::clock;
 use crate::error::{Error, Result};
 
@@ -128,6 +128,7 @@ fn look(path: &Path) -> Result<Summary> {
         return Err(other_version(path, version));
     }
     integrity::full(&connection, path)?;
+    mark::check(&connection, path)?;
     summary(&connection, path)
 }
 
@@ -155,6 +156,7 @@ fn copy(from: &Path, to: &Path) -> Result<Summary> {
     // It holds the secrets of sources and the verifiers of passwords.
     super::create_closed(to)?;
     let mut target = Connection::open(to).map_err(|error| unreadable(to, error))?;
+    mark::check(&source, from)?;
     let context = "copying the state file";
     source.busy_timeout(std::time::Duration::from_secs(10)).context(context)?;
     // Synced as a whole below.
@@ -189,7 +191,7 @@ fn set_aside(path: &Path, why: &str) -> Result<Option<PathBuf>> {
     }
     let aside = beside(path, &format!("{why}-{}", clock::now_micros()));
     // The log first: without it the file might be taken for whole.
-    for suffix in ["-wal", "-shm", ""] {
+    for suffix in ["-wal", "-shm", "", mark::SUFFIX] {
         let (from, to) = (with_suffix(path, suffix), with_suffix(&aside, suffix));
         if from.exists() {
             fs::rename(&from, &to).map_err(|error| unwritable(&to, &error))?;

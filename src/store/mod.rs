@@ -9,6 +9,7 @@
 //! - *An acknowledged statement survives power loss*: [`Durability::Full`] syncs the log before it answers.
 //! - *A checkpoint is lost only whole*: it is one transaction; [`Durability::Checkpoint`] leaves the sync to the next
 //!   full one, so after a power loss the last few may be gone and are redone.
+//! - *A lost log is noticed*: [`mark`] has the epoch of the last acknowledged statement.
 //! - *Only its owner reads it*: it holds the secrets of sources, so its permissions are 0600.
 //! - *One process*: a lock on `tidegate.lock`, held by the operating system, so it can't go stale.
 
@@ -17,6 +18,7 @@ pub mod check_input;
 pub mod checkpoint;
 pub mod format;
 mod integrity;
+mod mark;
 mod pool;
 mod queue;
 pub mod relations;
@@ -126,6 +128,7 @@ impl Store {
             return Err(read_only(&path));
         }
         integrity::quick(&connection, &path)?;
+        mark::check(&connection, &path)?;
         migrate(&mut connection, &path)?;
         let readers = Arc::new(Readers::new(path.clone()));
         let writer = Some(writer(connection).map_err(|error| unusable(dir, "cannot start its writer", &error))?);
@@ -242,6 +245,10 @@ fn not_truncated(path: &Path) -> Result<()> {
         Err(_) if backup::with_suffix(path, "-wal").exists() => {
             Err(integrity::damaged(path, "It is gone, and only its log (-wal) is left."))
         }
+        Err(_) if backup::with_suffix(path, mark::SUFFIX).exists() => Err(integrity::damaged(
+            path,
+            format!("It is gone. If you mean to begin anew, remove {}{} first.", path.display(), mark::SUFFIX),
+        )),
         Err(_) => Ok(()),
     }
 }

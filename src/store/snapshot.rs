@@ -60,7 +60,7 @@ impl Snapshot {
     pub(super) fn begin(readers: Arc<Readers>) -> Result<Self> {
         let (connection, generation) = readers.take().context("opening a reader")?;
         // BEGIN alone doesn't fix the moment: the first read does.
-        connection.execute_batch("BEGIN").context("starting a snapshot")?;
+        run(&connection, "BEGIN").context("starting a snapshot")?;
         connection
             .prepare_cached("SELECT epoch FROM meta")
             .and_then(|mut statement| statement.query_row([], |row| row.get::<_, i64>(0)))
@@ -81,11 +81,16 @@ impl Snapshot {
     }
 }
 
+/// Runs a statement that comes again and again.
+fn run(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached(sql)?.execute([]).map(drop)
+}
+
 impl Drop for Snapshot {
     fn drop(&mut self) {
         let connection = self.connection.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(connection) = connection
-            && connection.execute_batch("ROLLBACK").is_ok()
+            && run(&connection, "ROLLBACK").is_ok()
         {
             self.readers.pool.give_back(connection, self.generation);
         }

@@ -4,7 +4,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::oneshot;
 
 use super::queue::Queue;
-use super::{Context, Durability};
+use super::{Context, Durability, mark};
 use crate::error::{Error, Result};
 use crate::failpoint::{self, FailPoint};
 use crate::incident;
@@ -69,6 +69,9 @@ fn transaction<T>(
     let done = work(&tx)?;
     failpoint::pass(FailPoint::BeforeCommit);
     tx.commit().context("committing a transaction")?;
+    if durability == Durability::Full {
+        mark::set(connection);
+    }
     failpoint::pass(FailPoint::Committed);
     Ok(done)
 }

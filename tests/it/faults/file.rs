@@ -140,6 +140,53 @@ async fn a_log_without_its_file_is_no_new_beginning() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_lost_its_log_is_no_new_beginning() {
+    let mut server = Server::start();
+    let session = server.connect().await;
+    session.run("WAIT; FLUSH").await;
+    session.run("CREATE SOURCE s (id BIGINT) WITH (connector = 'datagen') FORMAT PLAIN ENCODE JSON").await;
+    session.run("FLUSH; CREATE USER u PASSWORD 'x'").await;
+    server.kill();
+    let beside = |suffix: &str| server.data_dir().join(format!("tidegate.db{suffix}"));
+    let log = fs::read(beside("-wal")).unwrap();
+    let file = fs::read(beside("")).unwrap();
+    let refused = || {
+        let output = serve(server.data_dir()).output().unwrap();
+        assert!(!output.status.success());
+        let said = text(&output);
+        assert!(said.contains("XX001") && said.contains("had been written: its log"), "{said}");
+        let backup = program().arg("backup").arg(beside(".copy")).arg("--data-dir").arg(server.data_dir()).output();
+        assert!(text(&backup.unwrap()).contains("XX001"));
+        for suffix in ["-wal", "-shm"] {
+            let _ = fs::remove_file(beside(suffix));
+        }
+        fs::write(beside(""), &file).unwrap();
+    };
+    fs::remove_file(beside("-wal")).unwrap();
+    refused();
+    fs::write(beside("-wal"), &log[..log.len() / 8]).unwrap();
+    refused();
+    fs::write(beside("-wal"), b"").unwrap();
+    refused();
+    // Neither is a directory that lost both. Whoever means to begin anew can.
+    fs::remove_file(beside("")).unwrap();
+    let said = text(&serve(server.data_dir()).output().unwrap());
+    assert!(said.contains("XX001") && said.contains("It is gone.") && !beside("").exists(), "{said}");
+    fs::remove_file(beside("-mark")).unwrap();
+    server.restart();
+    assert_eq!(server.connect().await.value("SELECT count(*) FROM rw_catalog.rw_sources").await, "0");
+    server.kill();
+    // With its log it is whole.
+    for suffix in ["-wal", "-shm", "-mark"] {
+        let _ = fs::remove_file(server.data_dir().join(format!("tidegate.db{suffix}")));
+    }
+    fs::write(server.data_dir().join("tidegate.db"), &file).unwrap();
+    fs::write(server.data_dir().join("tidegate.db-wal"), &log).unwrap();
+    server.restart();
+    assert_eq!(server.connect().await.value("SELECT count(*) FROM rw_catalog.rw_sources").await, "1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_read_only_file_is_refused() {
     let mut server = Server::start();
     assert!(server.terminate().success());
