@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio_postgres::config::SslMode;
 
@@ -76,11 +77,9 @@ impl Wanted {
             .with_safe_default_protocol_versions()
             .map_err(|error| Error::Internal(error.to_string()))?;
         let config = match &self.root {
-            Some(path) if self.name_matters => builder.with_root_certificates(roots(path)?).with_no_client_auth(),
             Some(path) => {
-                let chain = WebPkiServerVerifier::builder_with_provider(Arc::new(roots(path)?), provider).build();
-                let chain = chain.map_err(|error| Error::Internal(error.to_string()))?;
-                builder.dangerous().with_custom_certificate_verifier(Arc::new(OfAnyName(chain))).with_no_client_auth()
+                let trusted = Trusted::load(path, provider, self.name_matters)?;
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(trusted)).with_no_client_auth()
             }
             None => {
                 builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyName(provider))).with_no_client_auth()
@@ -90,24 +89,44 @@ impl Wanted {
     }
 }
 
-fn roots(path: &str) -> Result<RootCertStore> {
-    let failed = |error: String| Error::Connection {
-        message: format!("sslrootcert {path} cannot be used: {error}"),
-        hint: "It is a file of certificates to trust, in PEM.".into(),
-    };
-    let mut store = RootCertStore::empty();
-    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| failed(error.to_string()))? {
-        let certificate = certificate.map_err(|error| failed(error.to_string()))?;
-        store.add(certificate).map_err(|error| failed(error.to_string()))?;
-    }
-    if store.is_empty() { Err(failed("it holds no certificate".into())) } else { Ok(store) }
+/// Takes a certificate of an authority that is trusted, or that is itself trusted: `verify-full`, and without a look at
+/// the name `verify-ca`.
+#[derive(Debug)]
+struct Trusted {
+    chain: Arc<WebPkiServerVerifier>,
+    roots: Vec<CertificateDer<'static>>,
+    name_matters: bool,
 }
 
-/// Takes a certificate of an authority that is trusted, for whatever name: `verify-ca`.
-#[derive(Debug)]
-struct OfAnyName(Arc<WebPkiServerVerifier>);
+impl Trusted {
+    fn load(path: &str, provider: Arc<CryptoProvider>, name_matters: bool) -> Result<Self> {
+        let failed = |error: String| Error::Connection {
+            message: format!("sslrootcert {path} cannot be used: {error}"),
+            hint: "It is a file of certificates to trust, in PEM.".into(),
+        };
+        let certificates = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+        let roots: Vec<_> = certificates.map_err(|error| failed(error.to_string()))?;
+        if roots.is_empty() {
+            return Err(failed("it holds no certificate".into()));
+        }
+        let mut store = RootCertStore::empty();
+        for root in &roots {
+            store.add(root.clone()).map_err(|error| failed(error.to_string()))?;
+        }
+        let chain = WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider).build();
+        let chain = chain.map_err(|error| Error::Internal(error.to_string()))?;
+        Ok(Self { chain, roots, name_matters })
+    }
 
-impl ServerCertVerifier for OfAnyName {
+    /// Whether all is right with a certificate but that it may sign others, and it is one of those that are trusted: what
+    /// `openssl req -x509` makes. Its dates are looked at before that.
+    fn signs_itself(&self, leaf: &CertificateDer<'_>, error: &CertificateError) -> bool {
+        matches!(error, CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity"))
+            && self.roots.iter().any(|root| root.as_ref() == leaf.as_ref())
+    }
+}
+
+impl ServerCertVerifier for Trusted {
     fn verify_server_cert(
         &self,
         leaf: &CertificateDer<'_>,
@@ -116,11 +135,18 @@ impl ServerCertVerifier for OfAnyName {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        // The name is looked at last, when all else is right.
-        match self.0.verify_server_cert(leaf, chain, name, ocsp, now) {
+        let mut verified = self.chain.verify_server_cert(leaf, chain, name, ocsp, now);
+        if let Err(rustls::Error::InvalidCertificate(error)) = &verified
+            && self.signs_itself(leaf, error)
+        {
+            verified =
+                verify_server_name(&ParsedCertificate::try_from(leaf)?, name).map(|()| ServerCertVerified::assertion());
+        }
+        match verified {
+            // The name is looked at last, when all else is right.
             Err(rustls::Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-            )) => Ok(ServerCertVerified::assertion()),
+            )) if !self.name_matters => Ok(ServerCertVerified::assertion()),
             other => other,
         }
     }
@@ -131,7 +157,7 @@ impl ServerCertVerifier for OfAnyName {
         cert: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls12_signature(message, cert, signed)
+        self.chain.verify_tls12_signature(message, cert, signed)
     }
 
     fn verify_tls13_signature(
@@ -140,11 +166,11 @@ impl ServerCertVerifier for OfAnyName {
         cert: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls13_signature(message, cert, signed)
+        self.chain.verify_tls13_signature(message, cert, signed)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
+        self.chain.supported_verify_schemes()
     }
 }
 

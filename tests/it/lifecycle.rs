@@ -187,7 +187,13 @@ async fn a_check_answers_with_its_exit_code() {
     session.run("ALTER MATERIALIZED VIEW mv SET backfill_rate_limit = DEFAULT").await;
     session.wait_for("SELECT tidegate.can_rescale('s', '4')", "t").await;
     assert_eq!(check(online(), &["s", "4"]).status.code(), Some(0));
+    let idle = check(online(), &["s", "9"]);
+    let told = String::from_utf8(idle.stdout).unwrap();
+    assert!(told.starts_with("safe: ") && told.contains("Warning: 5 actors would be idle"), "{told}");
     assert_eq!(check(online(), &["nowhere", "4"]).status.code(), Some(2));
+    let failed = check(online(), &["--json", "nowhere", "4"]);
+    let report: serde_json::Value = serde_json::from_slice(&failed.stdout).unwrap();
+    assert_eq!((&report["decision"], &report["error"]["sqlstate"]), (&"unknown".into(), &"42P01".into()), "{report}");
     assert_eq!(check(["--url".into(), "postgres://root@127.0.0.1:1/dev".into()], &["s", "4"]).status.code(), Some(2));
     let there = offline();
     server.terminate();
@@ -204,9 +210,15 @@ async fn the_outside_can_see_without_sql() {
     assert!(server.http("/metrics").await.1.contains("tidegate_epoch"));
     assert!(server.http("/").await.1.contains("<h1>Tidegate</h1>"));
     // Another site's name that leads here gets nothing.
-    for (host, code) in
-        [("127.0.0.1:4568", 200), ("[::1]", 200), ("LocalHost:1", 200), ("rebound.example", 421), ("", 421)]
-    {
+    let asked = [
+        (None, 200),
+        (Some("127.0.0.1:4568"), 200),
+        (Some("[::1]"), 200),
+        (Some("LocalHost:1"), 200),
+        (Some("rebound.example"), 421),
+        (Some(""), 421),
+    ];
+    for (host, code) in asked {
         assert_eq!(server.http_of(host, "/metrics").await.0, code, "{host:?}");
     }
 }

@@ -56,3 +56,43 @@ async fn verify_ca_looks_at_the_authority_and_not_at_the_name() {
     assert!(with("verify-ca", &other.text("ca.pem")).contains("cannot connect"));
     assert!(with("verify-ca", "").contains("sslrootcert"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_that_signs_itself_is_trusted_where_it_is_named() {
+    let certificates = Certificates::new();
+    certificates.sign_itself("localhost");
+    let (server, _dir) = certificates.server(&["--tls-required"]);
+    let with = |host: &str, mode: &str, root: &str| {
+        let tls = [("PGPASSWORD", PASSWORD), ("PGHOST", host), ("PGSSLMODE", mode), ("PGSSLROOTCERT", root)];
+        check(&server, &[], &tls)
+    };
+    let own = certificates.text("cert.pem");
+    assert!(
+        with("localhost", "verify-full", &own).contains("does not exist"),
+        "{}",
+        with("localhost", "verify-full", &own)
+    );
+    assert!(with("127.0.0.1", "verify-full", &own).contains("cannot connect"));
+    assert!(with("127.0.0.1", "verify-ca", &own).contains("does not exist"));
+    let other = Certificates::new();
+    other.sign_itself("localhost");
+    for root in ["ca.pem", "cert.pem"] {
+        assert!(with("localhost", "verify-full", &other.text(root)).contains("cannot connect"), "{root}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_may_only_look_gets_an_answer_right_after_a_rescale() {
+    let server = Server::start_with(&["--barrier-interval-ms", "400"]);
+    let session = server.connect().await;
+    session
+        .run(
+            "CREATE SOURCE s (id BIGINT) WITH (connector = 'datagen', splits = 4, rows_per_split = 10) FORMAT PLAIN \
+             ENCODE JSON; CREATE MATERIALIZED VIEW mv AS SELECT id FROM s; CREATE USER viewer PASSWORD 'v'; GRANT \
+             tidegate_viewer TO viewer; ALTER SOURCE s SET PARALLELISM = 2",
+        )
+        .await;
+    let url = format!("postgres://viewer:v@{}/dev", server.address);
+    let asked = program().args(["check", "--url", &url, "s", "4"]).output().unwrap();
+    assert!(asked.status.success(), "{} {}", String::from_utf8_lossy(&asked.stdout), err(&asked));
+}

@@ -117,6 +117,16 @@ impl Certificates {
         std::fs::write(self.path("key.pem"), key.serialize_pem()).unwrap();
     }
 
+    /// Writes one over the last that signs itself, as `openssl req -x509` makes it: an authority, and a server's.
+    pub(super) fn sign_itself(&self, name: &str) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let certificate = params.self_signed(&key).unwrap();
+        std::fs::write(self.path("cert.pem"), certificate.pem()).unwrap();
+        std::fs::write(self.path("key.pem"), key.serialize_pem()).unwrap();
+    }
+
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
