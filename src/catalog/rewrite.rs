@@ -122,7 +122,8 @@ impl VisitorMut for Rewriter<'_> {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
-        if let Some(new) = subqueries::of_any(expr) {
+        // Before the rows become records.
+        if let Some(new) = subqueries::of_any(expr).or_else(|| rows::compared(expr)) {
             *expr = new;
         }
         ControlFlow::Continue(())
@@ -130,7 +131,7 @@ impl VisitorMut for Rewriter<'_> {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
         distinct::unbound(expr);
-        if let Some(new) = replacement(expr).or_else(|| rows::compared(expr)) {
+        if let Some(new) = replacement(expr) {
             *expr = new;
         }
         numbers::small(expr);

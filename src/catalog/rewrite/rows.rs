@@ -1,7 +1,12 @@
 //! Comparisons of rows, column by column: where a NULL decides, so is the result. DataFusion compares records, in which
 //! NULL is a value like others.
 
-use datafusion::logical_expr::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator};
+use std::ops::ControlFlow;
+
+use datafusion::logical_expr::sqlparser::ast::helpers::attached_token::AttachedToken;
+use datafusion::logical_expr::sqlparser::ast::{
+    self, BinaryOperator, Expr, Query, SetExpr, TableFactor, UnaryOperator, Value, VisitMut as _, VisitorMut,
+};
 
 use super::take;
 
@@ -28,7 +33,55 @@ pub fn compared(expr: &mut Expr) -> Option<Expr> {
             let any = list.iter_mut().filter_map(one).reduce(|one, other| binary(one, BinaryOperator::Or, other))?;
             Some(if *negated { not(any) } else { nested(any) })
         }
+        Expr::InSubquery { expr, subquery, negated } => {
+            let Expr::Tuple(row) = expr.as_ref() else { return None };
+            let within = among(row, subquery)?;
+            Some(if *negated { not(within) } else { within })
+        }
         _ => None,
+    }
+}
+
+/// `(a, b) IN (SELECT ...)`: true where a row is equal, else NULL where one may be.
+fn among(row: &[Expr], subquery: &Query) -> Option<Expr> {
+    let columns: Vec<String> = (1..=row.len()).map(|n| format!("\"row {n}\"")).collect();
+    let equal = |is_null: &str| {
+        let pairs: Vec<String> = columns.iter().map(|column| format!("NULL = {column}")).collect();
+        let condition = format!("({}) {is_null}", pairs.join(" AND "));
+        let text = format!("SELECT 1 FROM (SELECT 1) AS \"rows\"({}) WHERE {condition}", columns.join(", "));
+        let mut query = super::parse_query(&text)?;
+        let SetExpr::Select(select) = query.body.as_mut() else { return None };
+        if let TableFactor::Derived { subquery: rows, .. } = &mut select.from.first_mut()?.relation {
+            **rows = subquery.clone();
+        }
+        let mut items = row.iter();
+        let _ = select.selection.visit(&mut Fill(&mut items));
+        Some(Expr::Exists { subquery: query, negated: false })
+    };
+    let case = |condition: Expr, result: Value| ast::CaseWhen { condition, result: Expr::Value(result.into()) };
+    Some(nested(Expr::Case {
+        case_token: AttachedToken::empty(),
+        end_token: AttachedToken::empty(),
+        operand: None,
+        conditions: vec![case(equal("IS TRUE")?, Value::Boolean(true)), case(equal("IS NULL")?, Value::Null)],
+        else_result: Some(Box::new(Expr::Value(Value::Boolean(false).into()))),
+    }))
+}
+
+/// Puts the items of a row where the NULLs are, from left to right.
+struct Fill<'a, 'b>(&'a mut std::slice::Iter<'b, Expr>);
+
+impl VisitorMut for Fill<'_, '_> {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::BinaryOp { left, op: BinaryOperator::Eq, .. } = expr
+            && matches!(left.as_ref(), Expr::Value(value) if value.value == Value::Null)
+            && let Some(item) = self.0.next()
+        {
+            **left = item.clone();
+        }
+        ControlFlow::Continue(())
     }
 }
 
