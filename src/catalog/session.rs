@@ -178,8 +178,7 @@ impl Session {
         exact::shown(marks::marked(exact::exact(counted::counted(plan)?)?)?)
     }
 
-    /// Optimizes a plan. Calls of stable functions are computed here, on the present snapshot: see
-    /// [`Self::is_reusable`].
+    /// Optimizes a plan. Calls of stable functions that depend on no row are computed here, on the present snapshot.
     ///
     /// # Errors
     /// What DataFusion says.
@@ -195,26 +194,6 @@ impl Session {
         self.state.query_planner().create_physical_plan(optimized, &self.state).await
     }
 
-    /// A physical plan of this logical plan may be run again later: nothing in it was computed ahead from the snapshot,
-    /// the settings or the clock.
-    pub fn is_reusable(&self, plan: &LogicalPlan) -> bool {
-        use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
-        let mut reusable = true;
-        let _ = plan.apply_with_subqueries(|plan| {
-            plan.apply_expressions(|expr| {
-                expr.apply(|expr| {
-                    if let Expr::ScalarFunction(call) = expr
-                        && call.func.signature().volatility == datafusion::logical_expr::Volatility::Stable
-                    {
-                        reusable = false;
-                    }
-                    Ok(TreeNodeRecursion::Continue)
-                })
-            })
-        });
-        reusable
-    }
-
     /// Runs a physical plan on the present snapshot.
     ///
     /// # Errors
@@ -222,9 +201,10 @@ impl Session {
     pub fn execute(&self, plan: Arc<dyn ExecutionPlan>) -> DfResult<SendableRecordBatchStream> {
         let memory = self.scope.guard.memory();
         let mut config = self.state.config().clone();
-        let options = &mut config.options_mut().execution;
         // What is kept back for putting files together. With all of the memory a sort could never begin.
-        options.sort_spill_reservation_bytes = options.sort_spill_reservation_bytes.min(memory / 4);
+        if config.options().execution.sort_spill_reservation_bytes > memory / 4 {
+            config.options_mut().execution.sort_spill_reservation_bytes = memory / 4;
+        }
         let task = TaskContext::new(
             None,
             self.state.session_id().to_owned(),

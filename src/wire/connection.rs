@@ -1,5 +1,6 @@
 //! One connection, message by message.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use pgwire::messages::{PgWireBackendMessage as Backend, PgWireFrontendMessage as
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
-use tokio_util::codec::Framed;
+use tokio_util::codec::{Framed, FramedParts};
 use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 
@@ -64,6 +65,19 @@ impl Link {
         Self { framed: Framed::new(Either::Left(socket), Codec::default()), end_point: None }
     }
 
+    /// The same connection, whose socket the runtime that this is called in looks after. One over TLS stays with the
+    /// runtime that accepted it.
+    pub fn adopted(self) -> std::io::Result<Self> {
+        let FramedParts { io, codec, read_buf, write_buf, .. } = self.framed.into_parts();
+        let io = match io {
+            Either::Left(socket) => Either::Left(TcpStream::from_std(socket.into_std()?)?),
+            secured => secured,
+        };
+        let mut parts = FramedParts::new::<Backend>(io, codec);
+        (parts.read_buf, parts.write_buf) = (read_buf, write_buf);
+        Ok(Self { framed: Framed::from_parts(parts), end_point: self.end_point })
+    }
+
     fn socket(&self) -> &TcpStream {
         match self.framed.get_ref() {
             Either::Left(socket) => socket,
@@ -80,7 +94,7 @@ impl Link {
 
     /// The same connection, over TLS from here on. `direct`: the client began with it, and has to name our protocol.
     pub async fn secure(self, tls: &Tls, direct: bool) -> std::io::Result<Self> {
-        let refused = |what: &str| Err(std::io::Error::new(std::io::ErrorKind::InvalidData, what));
+        let refused = |what: &str| Err(std::io::Error::new(ErrorKind::InvalidData, what));
         let parts = self.framed.into_parts();
         // Somebody in between could have put it there, to be taken for what came over TLS.
         if !parts.read_buf.is_empty() {
@@ -254,9 +268,8 @@ async fn next(link: &mut Link, session: &Session) -> Result<Option<Frontend>, Fa
 fn unreadable(error: PgWireError) -> Failure {
     match error {
         PgWireError::MessageTooLarge(limit, length) => limits::message_size(limit, length).into(),
-        PgWireError::IoError(error) if error.kind() == std::io::ErrorKind::InvalidData => {
-            protocol(&error.to_string()).into()
-        }
+        PgWireError::IoError(error) if error.kind() == ErrorKind::InvalidData => protocol(&error.to_string()).into(),
+        PgWireError::IoError(error) if error.kind() == ErrorKind::OutOfMemory => limits::message_memory().into(),
         PgWireError::IoError(error) => PgWireError::IoError(error).into(),
         error => protocol(&error.to_string()).into(),
     }

@@ -126,25 +126,25 @@ impl Session {
     /// The query that was last planned from just this text, if its plan still holds. Clients that speak the simple
     /// protocol (psql's \watch, dashboards) send the same text again and again.
     pub(super) fn planned_before(&mut self, text: &str) -> Option<Arc<Prepared>> {
-        let at = self.recent.iter().position(|prepared| prepared.text == text)?;
-        let prepared = self.recent.remove(at);
+        let at = self.recent.iter().position(|(known, _)| known == text)?;
+        let (known, prepared) = self.recent.remove(at);
         let plan = prepared.plan.lock().unwrap_or_else(PoisonError::into_inner).clone();
         plan.filter(|plan| plan.basis == self.basis())?;
-        self.recent.push(Arc::clone(&prepared));
+        self.recent.push((known, Arc::clone(&prepared)));
         Some(prepared)
     }
 
     /// Keeps a query's plan for [`Self::planned_before`], if the same text can be run by it at any later time.
-    pub(super) fn keep_plan(&mut self, prepared: &Arc<Prepared>) {
+    pub(super) fn keep_plan(&mut self, text: &str, prepared: &Arc<Prepared>) {
         let plan = prepared.plan.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let keeps = plan.is_some_and(|plan| plan.may_be_kept) && prepared.types.is_empty();
-        if !keeps || prepared.text.len() > RECENT_TEXT {
+        if !keeps || text.len() > RECENT_TEXT {
             return;
         }
         if self.recent.len() == RECENT_PLANS {
             self.recent.remove(0);
         }
-        self.recent.push(Arc::clone(prepared));
+        self.recent.push((text.to_owned(), Arc::clone(prepared)));
     }
 
     /// The columns as they are now: those of a FETCH are its cursor's.
@@ -366,16 +366,19 @@ fn parameter(to: &PgType) -> FieldRef {
     Arc::new(Field::new("", takes, true).with_metadata(HashMap::from([(PG_TYPE_KEY.into(), to.name.into())])))
 }
 
-/// Whether no part of the plan depends on when it is made.
+/// Whether no part of the plan depends on when it is made. What is the same within a statement is worked out when it is
+/// planned, but for a function of a row's values.
 fn is_timeless(plan: &LogicalPlan) -> Result<bool> {
     let mut timeless = true;
     plan.apply_with_subqueries(|node| {
         node.apply_expressions(|expr| {
             expr.apply(|expr| {
-                if let Expr::ScalarFunction(call) = expr
-                    && call.func.signature().volatility != Volatility::Immutable
-                {
-                    timeless = false;
+                if let Expr::ScalarFunction(call) = expr {
+                    timeless &= match call.func.signature().volatility {
+                        Volatility::Immutable => true,
+                        Volatility::Stable => expr.any_column_refs() || expr.contains_outer(),
+                        Volatility::Volatile => false,
+                    };
                 }
                 Ok(TreeNodeRecursion::Continue)
             })

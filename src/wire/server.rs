@@ -1,20 +1,24 @@
 //! The listener: accepts connections, and ends the sessions when the server goes down.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::BytesMut;
+use pgwire::error::PgWireError;
 use pgwire::messages::Message as _;
 use pgwire::messages::response::ErrorResponse;
 use thread_priority::{ThreadPriority, ThreadPriorityValue};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::Handle;
+use tokio::runtime::{Builder, Handle};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::connection::Link;
+use super::session::Session;
 use super::{Shared, connection, errors, limits, startup};
 use crate::auth::throttle::network;
 use crate::error::{Error, Result};
@@ -181,23 +185,39 @@ async fn open(
             None
         }
     };
-    let (Some(mut link), Some(mut session)) = (slot, session) else { return };
-    let (runtime, token) = (Handle::current(), tracker.token());
+    let (Some(link), Some(session)) = (slot, session) else { return };
+    let (server, token) = (Handle::current(), tracker.token());
     let thread = std::thread::Builder::new().name(format!("session {}", session.pid())).stack_size(STACK);
     let spawned = thread.spawn(move || {
         stand_back();
-        let result = runtime.block_on(async {
+        let pid = session.pid();
+        let result = run(link, session, &server);
+        tracing::debug!(pid, ?result, "the session ended");
+        drop(token);
+    });
+    if let Err(error) = spawned {
+        tracing::warn!(%address, %error, "can't start a thread for a session");
+    }
+}
+
+/// Runs a session on this thread, which looks after its socket too: the server's runtime would have to wake it for every
+/// message. Whatever else is waited for belongs to that runtime, since it goes on while this thread is busy.
+fn run(link: Link, mut session: Session, server: &Handle) -> std::result::Result<(), PgWireError> {
+    let own = Builder::new_current_thread().enable_io().build()?;
+    own.block_on(async {
+        let mut link = link.adopted()?;
+        let mut serving = pin!(async {
             match incident::caught("a session", connection::serve(&mut link, &mut session)).await {
                 Ok(result) => result,
                 Err(panicked) => link.fatal(&panicked).await,
             }
         });
-        tracing::debug!(pid = session.pid(), ?result, "the session ended");
-        drop((link, session, token));
-    });
-    if let Err(error) = spawned {
-        tracing::warn!(%address, %error, "can't start a thread for a session");
-    }
+        poll_fn(|context| {
+            let _entered = server.enter();
+            serving.as_mut().poll(context)
+        })
+        .await
+    })
 }
 
 /// The engine's threads go before those of sessions: a barrier that waits behind queries holds up every source.

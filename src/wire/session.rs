@@ -30,7 +30,7 @@ pub(super) struct Session {
     /// Prepared statements by name; the unnamed one's is empty.
     pub statements: HashMap<String, Arc<Prepared>>,
     /// Queries of the simple protocol whose plans are kept, the last used at the end.
-    pub recent: Vec<Arc<Prepared>>,
+    pub recent: Vec<(String, Arc<Prepared>)>,
     pub portals: HashMap<String, Portal>,
     pub cursors: HashMap<String, Cursor>,
     /// The text that is being answered.

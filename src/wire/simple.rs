@@ -21,13 +21,14 @@ pub(super) async fn run(link: &mut Link, session: &mut Session, text: &str) -> R
     // A simple query ends what an unnamed statement and portal were kept for.
     if let Some(prepared) = session.planned_before(text) {
         session.forget_unnamed();
-        session.start = 1;
+        session.start = prepared.parsed.position;
         let token = session.begin_statement(text);
         session.check_not_failed(false)?;
         answer(link, session, &prepared, &token).await?;
     } else {
         let statements = command::parse(text)?;
         session.forget_unnamed();
+        let alone = statements.len() == 1;
         for parsed in statements {
             session.start = parsed.position;
             let token = session.begin_statement(&parsed.text);
@@ -37,8 +38,8 @@ pub(super) async fn run(link: &mut Link, session: &mut Session, text: &str) -> R
                 return Err(Error::Semantics { sqlstate: "42P02", message: "there is no parameter $1".into() }.into());
             }
             answer(link, session, &prepared, &token).await?;
-            if prepared.text == text {
-                session.keep_plan(&prepared);
+            if alone {
+                session.keep_plan(text, &prepared);
             }
         }
     }
