@@ -29,6 +29,9 @@ use super::scope::Scope;
 use super::types;
 use crate::error::{Error, Result};
 
+/// What the name of a cast's function begins with.
+pub const CAST: &str = "cast_to_";
+
 /// See the module.
 #[derive(Debug)]
 pub struct PgCasts;
@@ -72,7 +75,7 @@ fn pg_cast(expr: Expr, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
 /// A cast as a function's call. Unlike DataFusion's it gives just the type that it says.
 pub fn call(expr: Expr, from: FieldRef, to: FieldRef) -> Expr {
     // Two casts of one value are told from each other by name.
-    let name = format!("cast_to_{}", to.data_type());
+    let name = format!("{CAST}{}", to.data_type());
     let function = PgCast { name, from, to, signature: Signature::any(1, Volatility::Immutable) };
     let function = Arc::new(ScalarUDF::new_from_impl(function));
     Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![expr]))

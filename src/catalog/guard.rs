@@ -173,16 +173,16 @@ impl MemoryPool for SessionPool {
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> DfResult<()> {
         let limit = self.limit.load(Ordering::Relaxed);
         let more = |used: usize| used.checked_add(additional).filter(|used| *used <= limit);
-        self.used
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
-            .map_err(|used| exhausted("statement_memory", limit, used, additional, reservation.consumer().name()))?;
+        self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).map_err(|used| {
+            exhausted("statement_memory", limit, used, additional, in_sql(reservation.consumer().name()))
+        })?;
         self.all.try_grow(reservation, additional).map_err(|_| {
             self.used.fetch_sub(additional, Ordering::Relaxed);
             let limit = match self.all.memory_limit() {
                 MemoryLimit::Finite(limit) => limit,
                 _ => 0,
             };
-            exhausted("query_memory", limit, self.all.reserved(), additional, reservation.consumer().name())
+            exhausted("query_memory", limit, self.all.reserved(), additional, in_sql(reservation.consumer().name()))
         })
     }
 
@@ -203,6 +203,23 @@ fn exhausted(setting: &str, limit: usize, used: usize, more: usize, what: &str) 
         rounded(used),
         rounded(more)
     ))
+}
+
+/// What an operator is in SQL.
+fn in_sql(operator: &str) -> &str {
+    const KNOWN: [(&str, &str); 10] = [
+        ("TopK", "ORDER BY with LIMIT"),
+        ("ExternalSort", "ORDER BY"),
+        ("SortPreservingMerge", "ORDER BY"),
+        ("GroupedHashAggregate", "GROUP BY"),
+        ("GroupedTopK", "GROUP BY"),
+        ("AggregateStream", "an aggregate"),
+        ("HashJoin", "a join"),
+        ("NestedLoopJoin", "a join"),
+        ("CrossJoin", "a join"),
+        ("RepartitionExec", "GROUP BY or a join"),
+    ];
+    KNOWN.into_iter().find(|(start, _)| operator.starts_with(start)).map_or(operator, |(_, sql)| sql)
 }
 
 fn rounded(bytes: usize) -> String {

@@ -7,6 +7,9 @@
 //! `repeat('x', 2000000000)` and its like would use any memory that there is; so the size of a result is worked out
 //! first.
 
+mod guarded;
+mod patterns;
+
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -17,20 +20,21 @@ use datafusion::arrow::datatypes::{
 };
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode as _};
+use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Expr, ExprSchemable as _, LogicalPlan, Operator, ReturnFieldArgs, ScalarFunctionArgs,
-    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    BinaryExpr, ColumnarValue, Expr, ExprSchemable as _, Like, LogicalPlan, Operator, ReturnFieldArgs,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{self, Column, Literal};
 
+use self::patterns::{for_text, is_match, is_short};
 use super::scope::Scope;
 use crate::error::Error;
 use crate::limits::{Limits, show_bytes};
@@ -59,6 +63,18 @@ impl AnalyzerRule for Strict {
                 let expr = expr.transform_up(|expr| strict(expr, &schema))?;
                 Ok(expr.update_data(|expr| name.restore(expr)))
             })?;
+            let plan = plan.transform_data(|plan| match plan {
+                LogicalPlan::Filter(mut filter) => {
+                    let condition = guarded::condition(filter.predicate, &schema)?;
+                    filter.predicate = condition.data;
+                    Ok(Transformed::new(
+                        LogicalPlan::Filter(filter),
+                        condition.transformed,
+                        TreeNodeRecursion::Continue,
+                    ))
+                }
+                other => Ok(Transformed::no(other)),
+            })?;
             if plan.transformed { plan.map_data(LogicalPlan::recompute_schema) } else { Ok(plan) }
         })?;
         Ok(plan.data)
@@ -68,6 +84,10 @@ impl AnalyzerRule for Strict {
 fn strict(expr: Expr, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            if is_match(op) && !is_short(&right) {
+                let right = Box::new(for_text(&left, *right, schema)?);
+                return Ok(Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right })));
+            }
             let known = match op {
                 Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Divide | Operator::Modulo => {
                     operands(&left, &right, schema).filter(|(left, right)| {
@@ -92,6 +112,11 @@ fn strict(expr: Expr, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
             let mut args = chained(*left, op, field.data_type());
             args.push(*right);
             Ok(Transformed::yes(call(Inner::Operator(op), Arc::new(field), Volatility::Immutable, args)))
+        }
+        Expr::Case(case) => guarded::case(case, schema),
+        Expr::Like(like) if !is_short(&like.pattern) => {
+            let pattern = for_text(&like.expr, *like.pattern, schema)?;
+            Ok(Transformed::yes(Expr::Like(Like { pattern: Box::new(pattern), ..like })))
         }
         Expr::Negative(inner) => match inner.get_type(schema) {
             Ok(data_type) if data_type.is_signed_integer() && !matches!(*inner, Expr::Literal(..)) => {

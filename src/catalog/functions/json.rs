@@ -100,7 +100,10 @@ pub const FUNCTIONS: &[Definition] = &[
 /// # Errors
 /// 22P02: it is none.
 pub fn parse(call: &Call<'_>, index: usize) -> Result<Option<Json>> {
-    call.text(index).map(|text| read(&text)).transpose()
+    let Some(text) = call.text(index) else { return Ok(None) };
+    // A document takes up to so many times its text: `[1,1,1]`.
+    call.work().add(text.len().saturating_mul(16))?;
+    read(&text).map(Some)
 }
 
 fn read(text: &str) -> Result<Json> {

@@ -45,12 +45,14 @@ mod sizes;
 mod sleep;
 mod strings;
 mod unknown;
+mod work;
 
 pub use arrays::Vectors;
 pub use datetime::{Temporal, interval_value};
 pub use json_operators::JsonOperators;
 pub use names::{REG_TYPES, oid_function, text_function};
 pub use operators::Operators;
+pub use patterns::PATTERN_FOR;
 pub use sets::{SETS, SetColumns};
 pub use single::{ONLY_VALUE, SINGLE_VALUE, several, single_or_several, single_value};
 pub use strings::bytea;
@@ -328,6 +330,7 @@ impl ScalarUDFImpl for RowFunction {
         let scope = Scope::of(&call.config_options)?;
         let returns = call.return_field.data_type();
         let one_row = |row: usize| -> DfResult<ScalarValue> {
+            scope.guard.check()?;
             let args = call
                 .args
                 .iter()

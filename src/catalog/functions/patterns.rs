@@ -3,8 +3,13 @@
 use datafusion::common::ScalarValue;
 use regex::{Regex, RegexBuilder};
 
+use super::sets::ITEM;
+use super::work::{Work, check_matching};
 use super::{Call, Definition, Value, invalid, pure, text};
 use crate::error::{Error, Result};
+
+/// The pattern of a match that is done by DataFusion.
+pub const PATTERN_FOR: &str = "pattern_for";
 
 pub const FUNCTIONS: &[Definition] = &[
     pure("regexp_match", 2..=3, "text[]", |call| {
@@ -14,7 +19,7 @@ pub const FUNCTIONS: &[Definition] = &[
     pure("regexp_replace", 3..=4, "text", replace),
     pure("regexp_split_to_array", 2..=3, "text[]", |call| {
         let Some((subject, regex, _)) = subject(call, 2)? else { return Ok(ScalarValue::Null) };
-        Ok(super::sets::texts(split(&subject, &regex).into_iter().map(Some)))
+        Ok(super::sets::texts(split(&subject, &regex, &mut call.work())?.into_iter().map(Some)))
     }),
     pure("regexp_count", 2..=4, "int4", |call| {
         let Some((subject, regex, _)) = subject(call, 3)? else { return Ok(ScalarValue::Null) };
@@ -44,6 +49,7 @@ pub const FUNCTIONS: &[Definition] = &[
     }),
     pure("similar_to", 2..=3, "bool", |call| {
         let (Some(subject), Some(pattern)) = (call.text(0), call.text(1)) else { return Ok(ScalarValue::Null) };
+        check_matching(&subject, &pattern)?;
         let regex = similar(&pattern, escape(call, 2)?)?;
         Ok(ScalarValue::Boolean(Some(regex.is_match(&subject))))
     }),
@@ -60,8 +66,14 @@ pub const FUNCTIONS: &[Definition] = &[
         }
         Ok(ScalarValue::Boolean((!patterns.contains(&None)).then_some(false)))
     }),
+    pure(PATTERN_FOR, 2..=2, "text", |call| {
+        let (Some(subject), Some(pattern)) = (call.text(0), call.text(1)) else { return Ok(ScalarValue::Null) };
+        check_matching(&subject, &pattern)?;
+        Ok(text(Some(pattern)))
+    }),
     pure("regex_is_match", 3..=3, "bool", |call| {
         let (Some(subject), Some(pattern)) = (call.text(0), call.text(1)) else { return Ok(ScalarValue::Null) };
+        check_matching(&subject, &pattern)?;
         let flags = if call.boolean(2) == Some(true) { "i" } else { "" };
         Ok(ScalarValue::Boolean(Some(compile(&pattern, flags)?.is_match(&subject))))
     }),
@@ -76,6 +88,7 @@ fn subject(call: &Call<'_>, flags: usize) -> Result<Option<(String, Regex, bool)
         Some(_) => call.text(flags).unwrap_or_default(),
     };
     let everywhere = flags.contains('g');
+    check_matching(&subject, &pattern)?;
     Ok(Some((subject, compile(&pattern, &flags)?, everywhere)))
 }
 
@@ -171,15 +184,20 @@ pub fn groups(found: &regex::Captures<'_>) -> ScalarValue {
 pub fn matches(call: &Call<'_>) -> Result<Option<Vec<ScalarValue>>> {
     let Some((subject, regex, everywhere)) = subject(call, 2)? else { return Ok(None) };
     let count = if everywhere { usize::MAX } else { 1 };
-    Ok(Some(regex.captures_iter(&subject).take(count).map(|found| groups(&found)).collect()))
+    let mut work = call.work();
+    let found = regex.captures_iter(&subject).take(count);
+    found
+        .map(|found| work.add(ITEM * found.len() + found[0].len()).map(|()| groups(&found)))
+        .collect::<Result<_>>()
+        .map(Some)
 }
 
 /// The pieces between matches.
 pub fn split_call(call: &Call<'_>) -> Result<Option<Vec<String>>> {
-    Ok(subject(call, 2)?.map(|(subject, regex, _)| split(&subject, &regex)))
+    subject(call, 2)?.map(|(subject, regex, _)| split(&subject, &regex, &mut call.work())).transpose()
 }
 
-fn split(subject: &str, regex: &Regex) -> Vec<String> {
+fn split(subject: &str, regex: &Regex, work: &mut Work<'_>) -> Result<Vec<String>> {
     let mut pieces = Vec::new();
     let mut last = 0;
     for found in regex.find_iter(subject) {
@@ -187,18 +205,19 @@ fn split(subject: &str, regex: &Regex) -> Vec<String> {
         if found.is_empty() && (found.start() == last || found.start() == subject.len()) {
             continue;
         }
-        pieces.push(subject[last..found.start()].to_owned());
+        let piece = &subject[last..found.start()];
+        work.add(ITEM + piece.len())?;
+        pieces.push(piece.to_owned());
         last = found.end();
     }
     pieces.push(subject[last..].to_owned());
-    pieces
+    Ok(pieces)
 }
 
 fn replace(call: &Call<'_>) -> Value {
     let Some((subject, regex, everywhere)) = subject(call, 3)? else { return Ok(ScalarValue::Null) };
     let Some(replacement) = call.text(2) else { return Ok(ScalarValue::Null) };
-    let expand = |found: &regex::Captures<'_>| {
-        let mut out = String::new();
+    let expand = |found: &regex::Captures<'_>, out: &mut String| {
         let mut chars = replacement.chars();
         while let Some(c) = chars.next() {
             match (c, if c == '\\' { chars.next() } else { None }) {
@@ -212,12 +231,17 @@ fn replace(call: &Call<'_>) -> Value {
                 (c, _) => out.push(c),
             }
         }
-        out
     };
-    Ok(text(Some(match everywhere {
-        true => regex.replace_all(&subject, expand),
-        false => regex.replace(&subject, expand),
-    })))
+    let (mut out, mut last, mut work) = (String::new(), 0, call.work());
+    for found in regex.captures_iter(&subject).take(if everywhere { usize::MAX } else { 1 }) {
+        let (Some(all), before) = (found.get(0), out.len()) else { continue };
+        out.push_str(&subject[last..all.start()]);
+        expand(&found, &mut out);
+        last = all.end();
+        work.add(out.len() - before + 1)?;
+    }
+    out.push_str(&subject[last..]);
+    Ok(text(Some(out)))
 }
 
 /// The character that an ESCAPE names; the backslash without one.
@@ -261,6 +285,7 @@ fn similar(pattern: &str, escape: Option<char>) -> Result<Regex> {
 }
 
 fn like(subject: &str, pattern: &str, insensitive: bool) -> Result<bool> {
+    check_matching(subject, pattern)?;
     let mut regex = String::from("^");
     let mut chars = pattern.chars();
     while let Some(c) = chars.next() {

@@ -67,10 +67,12 @@ pub const FUNCTIONS: &[Definition] = &[
     pure("split_text", 2..=3, "text[]", |call| {
         let Some(value) = call.text(0) else { return Ok(ScalarValue::Null) };
         let null = call.text(2);
-        let pieces: Vec<String> = match call.text(1) {
-            None => value.chars().map(String::from).collect(),
+        let mut work = call.work();
+        let mut piece = |piece: &str| work.add(ITEM + piece.len()).map(|()| piece.to_owned());
+        let pieces = match call.text(1) {
+            None => value.split("").filter(|text| !text.is_empty()).map(piece).collect::<Result<Vec<_>>>()?,
             Some(separator) if separator.is_empty() => vec![value],
-            Some(separator) => value.split(separator.as_str()).map(str::to_owned).collect(),
+            Some(separator) => value.split(separator.as_str()).map(&mut piece).collect::<Result<Vec<_>>>()?,
         };
         Ok(texts(pieces.into_iter().map(|piece| Some(piece).filter(|piece| Some(piece) != null.as_ref()))))
     }),
@@ -130,6 +132,9 @@ fn series_type(args: &[FieldRef]) -> Result<Field> {
     Ok(list_field(types_field(name)?))
 }
 
+/// About what an item takes beside its text.
+pub const ITEM: usize = 96;
+
 /// The most elements of a series.
 const MOST: usize = 10_000_000;
 
@@ -140,6 +145,7 @@ fn series(call: &Call<'_>) -> Value {
     let field = series_type(call.fields)?;
     let DataType::List(item) = field.data_type() else { return Ok(ScalarValue::Null) };
     let mut values: Vec<ScalarValue> = Vec::new();
+    let mut work = call.work();
     let too_long = || Error::LimitReached {
         sqlstate: "54000",
         message: format!("a series has at most {MOST} elements here"),
@@ -171,6 +177,7 @@ fn series(call: &Call<'_>) -> Value {
             if values.len() > MOST {
                 return Err(too_long());
             }
+            work.add(size_of::<ScalarValue>())?;
             at += step;
         }
         return Ok(list(&values, item.data_type()));
@@ -203,6 +210,7 @@ fn series(call: &Call<'_>) -> Value {
         if values.len() > MOST {
             return Err(too_long());
         }
+        work.add(size_of::<ScalarValue>())?;
         at = if zoned { datetime::add_zoned(at, step, &zone)? } else { datetime::add(at, step)? };
     }
     Ok(list(&values, item.data_type()))

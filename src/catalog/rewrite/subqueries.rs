@@ -60,7 +60,7 @@ fn wrap(query: &mut Query, function: &str) {
     query.order_by = None;
     query.limit_clause = None;
     query.fetch = None;
-    query.body = Box::new(SetExpr::Select(Box::new(select)));
+    *query.body = SetExpr::Select(Box::new(select));
 }
 
 /// A query that is nothing but this.

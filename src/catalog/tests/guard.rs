@@ -94,6 +94,46 @@ async fn a_value_has_an_end() {
     }
 }
 
+#[tokio::test]
+async fn a_call_on_a_long_value_has_an_end() {
+    let session = with_memory("64MB");
+    for sql in [
+        "SELECT count(*) FROM string_to_table(repeat('a,', 3000000), ',')",
+        "SELECT count(*) FROM regexp_split_to_table(repeat('a,', 3000000), ',')",
+        "SELECT count(*) FROM regexp_matches(repeat('a,', 3000000), '(a)', 'g')",
+        "SELECT cardinality(regexp_split_to_array(repeat('a,', 3000000), ','))",
+        "SELECT count(*) FROM jsonb_array_elements(('[' || repeat('1,', 4000000) || '1]')::jsonb)",
+        "SELECT generate_series(1, 5000000)",
+    ] {
+        assert!(error(&session, sql).await.starts_with("53200 "), "{sql}");
+    }
+    for sql in [
+        "SELECT repeat('a', 60000000) LIKE '%' || repeat('a%', 5000) || 'b'",
+        "SELECT repeat('a', 60000000) NOT ILIKE '%' || repeat('a%', 5000) || 'b'",
+        "SELECT repeat('a', 60000000) ~ repeat('a?', 1000)",
+        "SELECT regexp_replace(repeat('a', 60000000), repeat('a?', 1000), '')",
+        "SELECT repeat('a', 60000000) SIMILAR TO repeat('a?', 1000)",
+        "SELECT repeat('a', 60000000) LIKE ANY (ARRAY[repeat('%a', 1000)])",
+        "SELECT repeat('a', 60000000) LIKE '%' || repeat('a%', 5000) || 'b' ESCAPE '!'",
+    ] {
+        assert!(error(&session, sql).await.starts_with("54000 a pattern of "), "{sql}");
+    }
+    for (sql, expected) in [
+        ("SELECT cardinality(string_to_array(repeat('a,', 1000), ','))", "1001"),
+        (
+            "SELECT regexp_replace('abcabc', '(b)(c)', '[\\2\\1]', 'g') || regexp_replace('aXbX', 'X', '<\\&>')",
+            "a[cb]a[cb]a<X>bX",
+        ),
+        (
+            "SELECT x FROM (VALUES ('a1'), ('b2')) t(x) WHERE x LIKE left(x, 1) || repeat('_', 1) AND x ~ '^' || 'a'",
+            "a1",
+        ),
+        ("SELECT count(*) FROM pg_class WHERE relname LIKE relname || repeat('%', 100) AND relname = 'pg_class'", "1"),
+    ] {
+        assert_eq!(rows(&session, sql).await, [expected], "{sql}");
+    }
+}
+
 /// Each names the one before twice.
 fn doubling(levels: usize) -> String {
     let chain: String =
@@ -109,8 +149,8 @@ async fn queries_that_double_have_an_end() {
         assert!(error(&session, &doubling(levels)).await.starts_with("54001 "), "{levels}");
         assert!(error(&session, &format!("SELECT * FROM ({}) q", doubling(levels))).await.starts_with("54001 "));
     }
-    // A name of its own in the inner query, and one that is a relation's.
-    let inner = "WITH mv AS (SELECT 1 AS x) SELECT (WITH mv AS (SELECT 2 AS y) SELECT y FROM mv) + x FROM mv";
+    // A name that is a relation's, and a query within.
+    let inner = "WITH mv AS (SELECT 1 AS x) SELECT (WITH n AS (SELECT 2 AS y) SELECT y FROM n) + x FROM mv";
     assert_eq!(rows(&session, inner).await, ["3"]);
 }
 
