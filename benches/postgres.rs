@@ -196,7 +196,7 @@ impl Side {
 struct Postgres {
     child: Child,
     address: SocketAddr,
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 impl Postgres {
@@ -227,7 +227,7 @@ impl Postgres {
             .arg(&data)
             .args(["-h", "127.0.0.1", "-k", "", "-p", &address.port().to_string()])
             .spawn()?;
-        let started = Self { child, address, _dir: dir };
+        let started = Self { child, address, dir };
         let since = Instant::now();
         let side = Side { bin: bin.into(), address, user: "postgres", database: "postgres" };
         while let Err(error) = side.connect().await {
@@ -242,8 +242,9 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // Its fast shutdown: the process may not be ours to kill, but it is ours to ask.
-        let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        // Its fast shutdown, of the server itself: what started it as another user doesn't pass it on.
+        let pid = std::fs::read_to_string(self.dir.path().join("data/postmaster.pid")).unwrap_or_default();
+        let _ = Command::new("kill").args(["-INT", pid.lines().next().unwrap_or_default()]).status();
         let _ = self.child.wait();
     }
 }

@@ -194,7 +194,7 @@ fn replacement(expr: &mut Expr) -> Option<Expr> {
             if matches!(function.args, FunctionArguments::None) {
                 function.args = FunctionArguments::List(arguments(Vec::new()));
             }
-            expressions::function(function)
+            expressions::type_call(function).or_else(|| expressions::function(function))
         }
         // There is one collation, that of bytes.
         Expr::Collate { expr, .. } => Some(take(expr)),

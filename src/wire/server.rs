@@ -104,6 +104,7 @@ impl Server {
 /// `drain`; what hasn't ended after all of it is left behind. Needs a runtime of several threads.
 pub async fn serve(listener: TcpListener, shared: Arc<Shared>, shutdown: CancellationToken, drain: Duration) {
     let tracker = TaskTracker::new();
+    let left_behind = CancellationToken::new();
     let starting = Arc::new(Starting::default());
     // Who opens connections and says nothing leaves room for others.
     let most_of_one = shared.limits.max_connections / 2 + STARTING / 2;
@@ -123,7 +124,9 @@ pub async fn serve(listener: TcpListener, shared: Arc<Shared>, shutdown: Cancell
                     refuse(socket, &shared);
                     continue;
                 };
-                tracker.spawn(open(socket, entered, Arc::clone(&shared), shutdown.clone(), tracker.clone()));
+                let ends =
+                    Ends { shutdown: shutdown.clone(), left_behind: left_behind.clone(), tracker: tracker.clone() };
+                tracker.spawn(open(socket, entered, Arc::clone(&shared), ends));
             }
             // Mostly: too many open files. It gets better when some are closed.
             Err(error) => {
@@ -145,6 +148,7 @@ pub async fn serve(listener: TcpListener, shared: Arc<Shared>, shutdown: Cancell
         for activity in shared.sessions.activity() {
             tracing::warn!(pid = activity.pid, query = activity.query, "a session did not end in time");
         }
+        left_behind.cancel();
     }
 }
 
@@ -157,20 +161,22 @@ fn refuse(socket: TcpStream, shared: &Shared) {
     }
 }
 
-/// Makes a session of a connection, and gives it a thread.
-async fn open(
-    socket: TcpStream,
-    starting: StartingOne,
-    shared: Arc<Shared>,
+/// How the server's end and a session's meet.
+struct Ends {
     shutdown: CancellationToken,
+    /// The server no longer waits for its sessions, and its runtime ends.
+    left_behind: CancellationToken,
     tracker: TaskTracker,
-) {
+}
+
+/// Makes a session of a connection, and gives it a thread.
+async fn open(socket: TcpStream, starting: StartingOne, shared: Arc<Shared>, ends: Ends) {
     let address = starting.address;
     if let Err(error) = socket.set_nodelay(true) {
         tracing::debug!(%address, %error, "can't set TCP_NODELAY");
     }
     let mut slot = Some(Link::new(socket));
-    let started = incident::caught("a startup", startup::run(&mut slot, &shared, &shutdown)).await;
+    let started = incident::caught("a startup", startup::run(&mut slot, &shared, &ends.shutdown)).await;
     drop(starting);
     let session = match started {
         Ok(Ok(session)) => session,
@@ -186,12 +192,12 @@ async fn open(
         }
     };
     let (Some(link), Some(session)) = (slot, session) else { return };
-    let (server, token) = (Handle::current(), tracker.token());
+    let (server, token) = (Handle::current(), ends.tracker.token());
     let thread = std::thread::Builder::new().name(format!("session {}", session.pid())).stack_size(STACK);
     let spawned = thread.spawn(move || {
         stand_back();
         let pid = session.pid();
-        let result = run(link, session, &server);
+        let result = run(link, session, &server, &ends.left_behind);
         tracing::debug!(pid, ?result, "the session ended");
         drop(token);
     });
@@ -202,21 +208,31 @@ async fn open(
 
 /// Runs a session on this thread, which looks after its socket too: the server's runtime would have to wake it for every
 /// message. Whatever else is waited for belongs to that runtime, since it goes on while this thread is busy.
-fn run(link: Link, mut session: Session, server: &Handle) -> std::result::Result<(), PgWireError> {
+fn run(
+    link: Link,
+    mut session: Session,
+    server: &Handle,
+    left_behind: &CancellationToken,
+) -> std::result::Result<(), PgWireError> {
     let own = Builder::new_current_thread().enable_io().build()?;
     own.block_on(async {
         let mut link = link.adopted()?;
-        let mut serving = pin!(async {
-            match incident::caught("a session", connection::serve(&mut link, &mut session)).await {
-                Ok(result) => result,
-                Err(panicked) => link.fatal(&panicked).await,
+        let served = {
+            let mut serving = pin!(incident::caught("a session", connection::serve(&mut link, &mut session)));
+            let serving = poll_fn(|context| {
+                let _entered = server.enter();
+                serving.as_mut().poll(context)
+            });
+            tokio::select! {
+                biased;
+                () = left_behind.cancelled() => Err(Error::ShuttingDown),
+                served = serving => served,
             }
-        });
-        poll_fn(|context| {
-            let _entered = server.enter();
-            serving.as_mut().poll(context)
-        })
-        .await
+        };
+        match served {
+            Ok(result) => result,
+            Err(error) => link.fatal(&error).await,
+        }
     })
 }
 

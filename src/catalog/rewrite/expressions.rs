@@ -4,6 +4,7 @@ use datafusion::logical_expr::sqlparser::ast::{
     self, AccessExpr, BinaryOperator, CastKind, CeilFloorKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArguments, Subscript, TimezoneInfo, UnaryOperator, Value,
 };
+use datafusion::logical_expr::sqlparser::parser::Parser;
 
 use super::super::datetime::Unit;
 use super::{call, is_named, take};
@@ -18,6 +19,37 @@ pub fn number(value: impl ToString) -> Expr {
 
 pub fn cast_to(expr: Expr, data_type: DataType) -> Expr {
     Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, array: false, format: None }
+}
+
+/// Types whose names are also functions that cast to them, where the grammar lets them be called.
+const CASTING: [&str; 16] = [
+    "bool",
+    "bpchar",
+    "date",
+    "float4",
+    "float8",
+    "int2",
+    "int4",
+    "int8",
+    "name",
+    "numeric",
+    "oid",
+    "text",
+    "timestamp",
+    "timestamptz",
+    "timetz",
+    "varchar",
+];
+
+/// `date(x)`: a type's name with one argument is a cast.
+pub fn type_call(function: &mut Function) -> Option<Expr> {
+    let name = *CASTING.iter().find(|name| is_named(&function.name, name))?;
+    let FunctionArguments::List(list) = &mut function.args else { return None };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(operand))] = list.args.as_mut_slice() else { return None };
+    let dialect = datafusion::logical_expr::sqlparser::dialect::PostgreSqlDialect {};
+    let data_type = Parser::new(&dialect).try_with_sql(name).ok()?.parse_data_type().ok()?;
+    let mut cast = cast_to(take(operand), data_type);
+    Some(super::replacement(&mut cast).unwrap_or(cast))
 }
 
 fn not(negated: bool, expr: Expr) -> Expr {

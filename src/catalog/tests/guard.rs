@@ -98,23 +98,23 @@ async fn a_value_has_an_end() {
 async fn a_call_on_a_long_value_has_an_end() {
     let session = with_memory("64MB");
     for sql in [
-        "SELECT count(*) FROM string_to_table(repeat('a,', 3000000), ',')",
-        "SELECT count(*) FROM regexp_split_to_table(repeat('a,', 3000000), ',')",
-        "SELECT count(*) FROM regexp_matches(repeat('a,', 3000000), '(a)', 'g')",
-        "SELECT cardinality(regexp_split_to_array(repeat('a,', 3000000), ','))",
+        "SELECT count(*) FROM string_to_table(repeat('a,', 1500000), ',')",
+        "SELECT count(*) FROM regexp_split_to_table(repeat('a,', 1500000), ',')",
+        "SELECT count(*) FROM regexp_matches(repeat('a,', 1500000), '(a)', 'g')",
+        "SELECT cardinality(regexp_split_to_array(repeat('a,', 1500000), ','))",
         "SELECT count(*) FROM jsonb_array_elements(('[' || repeat('1,', 4000000) || '1]')::jsonb)",
         "SELECT generate_series(1, 5000000)",
     ] {
         assert!(error(&session, sql).await.starts_with("53200 "), "{sql}");
     }
     for sql in [
-        "SELECT repeat('a', 60000000) LIKE '%' || repeat('a%', 5000) || 'b'",
-        "SELECT repeat('a', 60000000) NOT ILIKE '%' || repeat('a%', 5000) || 'b'",
-        "SELECT repeat('a', 60000000) ~ repeat('a?', 1000)",
-        "SELECT regexp_replace(repeat('a', 60000000), repeat('a?', 1000), '')",
-        "SELECT repeat('a', 60000000) SIMILAR TO repeat('a?', 1000)",
-        "SELECT repeat('a', 60000000) LIKE ANY (ARRAY[repeat('%a', 1000)])",
-        "SELECT repeat('a', 60000000) LIKE '%' || repeat('a%', 5000) || 'b' ESCAPE '!'",
+        "SELECT repeat('a', 3000000) LIKE '%' || repeat('a%', 5000) || 'b'",
+        "SELECT repeat('a', 3000000) NOT ILIKE '%' || repeat('a%', 5000) || 'b'",
+        "SELECT repeat('a', 3000000) ~ repeat('a?', 1000)",
+        "SELECT regexp_count(repeat('a', 3000000), repeat('a?', 1000))",
+        "SELECT repeat('a', 3000000) SIMILAR TO repeat('a?', 1000)",
+        "SELECT repeat('a', 3000000) LIKE ANY (ARRAY[repeat('%a', 1000)])",
+        "SELECT repeat('a', 3000000) LIKE '%' || repeat('a%', 5000) || 'b' ESCAPE '!'",
     ] {
         assert!(error(&session, sql).await.starts_with("54000 a pattern of "), "{sql}");
     }
