@@ -9,7 +9,7 @@
 //! - *An acknowledged statement survives power loss*: [`Durability::Full`] syncs the log before it answers.
 //! - *A checkpoint is lost only whole*: it is one transaction; [`Durability::Checkpoint`] leaves the sync to the next
 //!   full one, so after a power loss the last few may be gone and are redone.
-//! - *A lost log is noticed*: [`mark`] has the epoch of the last acknowledged statement.
+//! - *A lost log is noticed*: `mark` has the epoch of the last acknowledged statement.
 //! - *Only its owner reads it*: it holds the secrets of sources, so its permissions are 0600.
 //! - *One process*: a lock on `tidegate.lock`, held by the operating system, so it can't go stale.
 
