@@ -70,8 +70,11 @@ pub mod engine {
 pub mod wire {
     mod codec;
 
+    use std::sync::Arc;
+
     use bytes::BytesMut;
     use pgwire::messages::{PgWireFrontendMessage as Message, ProtocolVersion};
+    use tokio::sync::Semaphore;
     use tokio_util::codec::Decoder as _;
 
     /// Reads all messages of some bytes: from the first one on, or those of a session.
@@ -79,7 +82,7 @@ pub mod wire {
         let mut codec = codec::Codec::default();
         if in_session {
             codec.expect_messages(ProtocolVersion::PROTOCOL3_0);
-            codec.allow(&crate::limits::Limits::default());
+            codec.allow(&crate::limits::Limits::default(), &Arc::new(Semaphore::new(64)));
         }
         let mut buffer = BytesMut::from(bytes);
         let mut left = buffer.len();
