@@ -10,7 +10,7 @@ use super::view::{Column, VIEWS};
 use super::{SCHEMAS, statics, types};
 use crate::backfill::id::Offset;
 use crate::backfill::progress;
-use crate::backfill::state::{BackfillState, BackfillStateWithProgress};
+use crate::backfill::state::BackfillStateWithProgress;
 use crate::clock::now_micros;
 
 /// When this process first looked at its catalog: when it was started, for all that anyone can see.
@@ -39,14 +39,10 @@ fn functions(connection: &Connection) -> rusqlite::Result<()> {
     session_user(connection)?;
     connection.create_scalar_function("server_version", 0, pure, |_| Ok(env!("CARGO_PKG_VERSION")))?;
     connection.create_scalar_function("state_name", 1, pure, |call| {
-        Ok(state(call.get(0)?).map(|state| match state.state {
-            BackfillState::Backfilling(_) => "Backfilling",
-            BackfillState::SourceCachingUp(_) => "SourceCachingUp",
-            BackfillState::Finished => "Finished",
-        }))
+        Ok(state(call.get(0)?).map(|state| state.state.name()))
     })?;
     connection.create_scalar_function("state_offset", 1, pure, |call| {
-        Ok(state(call.get(0)?).and_then(|state| offset(state.state)).map(|offset| offset.0))
+        Ok(state(call.get(0)?).and_then(|state| state.state.offset()).map(|offset| offset.0))
     })?;
     connection.create_scalar_function("state_target", 1, pure, |call| {
         Ok(state(call.get(0)?).and_then(|state| state.target_offset).map(|offset| offset.0))
@@ -84,14 +80,6 @@ fn session_user(connection: &Connection) -> rusqlite::Result<()> {
         user.store(call.get::<Option<i64>>(0)?.unwrap_or_default(), Ordering::Relaxed);
         Ok(1)
     })
-}
-
-fn offset(state: BackfillState) -> Option<Offset> {
-    match state {
-        BackfillState::Backfilling(offset) => offset,
-        BackfillState::SourceCachingUp(offset) => Some(offset),
-        BackfillState::Finished => None,
-    }
 }
 
 fn tables(connection: &Connection) -> rusqlite::Result<()> {

@@ -242,6 +242,14 @@ pub(super) async fn serve(link: &mut Link, session: &mut Session) -> Result<(), 
 
 /// The next message, or the error that ends the session while it waits for one.
 async fn next(link: &mut Link, session: &Session) -> Result<Option<Frontend>, Failure> {
+    let read = |message: Option<Result<Frontend, PgWireError>>| message.transpose().map_err(unreadable);
+    if session.entry.terminated.is_cancelled() {
+        return Err(Error::ShuttingDown.into());
+    }
+    // What is there already needs no clock.
+    if let Some(message) = link.next().now_or_never() {
+        return read(message);
+    }
     let (idle_limit, expired) = match session.transaction.status {
         Status::Idle => (session.settings.idle_session_timeout(), limits::idle_session()),
         _ => (session.settings.idle_in_transaction_timeout(), limits::idle_in_transaction()),
@@ -255,11 +263,7 @@ async fn next(link: &mut Link, session: &Session) -> Result<Option<Frontend>, Fa
     tokio::select! {
         biased;
         () = session.entry.terminated.cancelled() => Err(Error::ShuttingDown.into()),
-        message = link.next() => match message {
-            None => Ok(None),
-            Some(Ok(message)) => Ok(Some(message)),
-            Some(Err(error)) => Err(unreadable(error)),
-        },
+        message = link.next() => read(message),
         () = idle => Err(expired.into()),
     }
 }

@@ -38,8 +38,9 @@ pub(super) struct Session {
     /// Where in it the present statement starts, as a character index from 1.
     pub start: usize,
     notices: Vec<Notice>,
-    /// The settings that the client was told last.
+    /// The settings that the client was told last, and the version of all that they are of.
     told: BTreeMap<&'static str, String>,
+    told_version: u64,
 }
 
 impl Session {
@@ -50,7 +51,7 @@ impl Session {
         settings: SettingsView,
         plans: Box<dyn PlanSession>,
     ) -> Self {
-        let told = settings.read(|settings| settings.reported().collect());
+        let (told, told_version) = settings.read(|settings| (settings.reported().collect(), settings.version()));
         Self {
             shared: Arc::clone(shared),
             entry,
@@ -67,6 +68,7 @@ impl Session {
             start: 1,
             notices: Vec::new(),
             told,
+            told_version,
         }
     }
 
@@ -181,6 +183,11 @@ impl Session {
 
     /// Name and value of the settings that have changed since the client was told last.
     pub fn take_changed_settings(&mut self) -> Vec<(&'static str, String)> {
+        let version = self.settings.read(Settings::version);
+        if version == self.told_version {
+            return Vec::new();
+        }
+        self.told_version = version;
         let now: BTreeMap<_, _> = self.settings.read(|settings| settings.reported().collect());
         let changed = now.iter().filter(|(name, value)| self.told.get(*name) != Some(*value));
         let changed = changed.map(|(name, value)| (*name, value.clone())).collect();

@@ -2,7 +2,9 @@
 
 mod idle;
 
+use std::collections::HashMap;
 use std::str::FromStr;
+use std::sync::LazyLock;
 
 use datafusion::arrow::array::timezone::Tz;
 
@@ -272,9 +274,12 @@ pub(super) fn all() -> impl Iterator<Item = &'static Setting> {
 
 /// A setting by its lower-case name.
 pub(super) fn find(name: &str) -> Option<&'static Setting> {
+    // Every statement looks some up.
+    static BY_NAME: LazyLock<HashMap<String, &Setting>> =
+        LazyLock::new(|| all().map(|setting| (setting.name.to_lowercase(), setting)).collect());
     // `SET TIME ZONE` and old drivers spell it so.
     let name = if name == "time zone" { "timezone" } else { name };
-    all().find(|setting| setting.name.eq_ignore_ascii_case(name))
+    BY_NAME.get(name).copied()
 }
 
 /// For a characteristic of the transaction, the setting that holds its default.

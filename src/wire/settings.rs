@@ -27,6 +27,8 @@ pub struct Settings {
     local: Values,
     /// The state at BEGIN and at each open savepoint, outermost first.
     saved: Vec<(Values, Values)>,
+    /// Counted up when a value may have changed.
+    version: u64,
 }
 
 /// A row of `SHOW ALL` and of `pg_settings`.
@@ -63,6 +65,7 @@ impl Settings {
 
     /// Sets what the client asks for in its startup packet; RESET comes back to it.
     pub fn set_at_connect(&mut self, name: &str, value: &str) -> Result<()> {
+        self.version += 1;
         let value = self.check_settable(name, value)?;
         self.connect.insert(name.to_lowercase(), value);
         Ok(())
@@ -70,12 +73,14 @@ impl Settings {
 
     /// Sets a value that the server itself decides, such as `session_authorization`.
     pub fn set_by_server(&mut self, name: &str, value: &str) {
+        self.version += 1;
         self.connect.insert(name.to_lowercase(), value.to_owned());
     }
 
     /// `SET name = value`, or `SET LOCAL` when `local`. Outside a transaction block `SET LOCAL` lasts until the
     /// statement ends.
     pub fn set(&mut self, name: &str, value: &str, local: bool) -> Result<()> {
+        self.version += 1;
         let value = self.check_settable(name, value)?;
         let name = name.to_lowercase();
         // Names of the user's own are never too many but here.
@@ -98,6 +103,7 @@ impl Settings {
 
     /// `SET name = DEFAULT` and `RESET name`. With `local` the default holds until the transaction ends.
     pub fn reset(&mut self, name: &str, local: bool) -> Result<()> {
+        self.version += 1;
         let name = name.to_lowercase();
         if let Some(setting) = table::find(&name) {
             if setting.access == Access::Internal {
@@ -119,6 +125,7 @@ impl Settings {
 
     /// `RESET ALL`.
     pub fn reset_all(&mut self) {
+        self.version += 1;
         self.session.clear();
         self.local.clear();
     }
@@ -170,11 +177,20 @@ impl Settings {
     /// The transaction ends well: `SET` stays, `SET LOCAL` goes.
     pub fn commit(&mut self) {
         self.saved.clear();
-        self.local.clear();
+        if !self.local.is_empty() {
+            self.version += 1;
+            self.local.clear();
+        }
+    }
+
+    /// Another number than before when a value may have changed.
+    pub const fn version(&self) -> u64 {
+        self.version
     }
 
     /// The transaction is undone, with every SET in it.
     pub fn roll_back(&mut self) {
+        self.version += 1;
         if let Some((session, _)) = self.saved.drain(..).next() {
             self.session = session;
         }
@@ -189,6 +205,7 @@ impl Settings {
 
     /// Back to the savepoint of that depth, which stays open.
     pub fn roll_back_to(&mut self, depth: usize) {
+        self.version += 1;
         if let Some((session, local)) = self.saved.get(depth) {
             self.session = session.clone();
             self.local = local.clone();
