@@ -347,6 +347,14 @@ pub enum Error {
         /// What is wrong in it.
         detail: String,
     },
+    /// A backup is not what SQLite and Tidegate wrote.
+    #[error("backup {file} is damaged")]
+    DamagedBackup {
+        /// The file.
+        file: String,
+        /// What is wrong in it.
+        detail: String,
+    },
     /// A barrier's checkpoint could not be committed, so nothing of it was.
     #[error("the checkpoint could not be written")]
     CheckpointFailed {
@@ -458,7 +466,7 @@ impl Error {
             | Self::Query { sqlstate, .. } => sqlstate,
             Self::DataDirectory { .. } | Self::Config { .. } => "F0000",
             Self::Store { source, .. } => store_sqlstate(source),
-            Self::DamagedFile { .. } => "XX001",
+            Self::DamagedFile { .. } | Self::DamagedBackup { .. } => "XX001",
             Self::Connection { .. } => "08001",
             Self::Server { sqlstate, .. } => sqlstate,
             Self::Recovering { .. } => "57P03",
@@ -486,6 +494,7 @@ impl Error {
             | Self::InvalidQuery { detail, .. }
             | Self::Query { detail, .. }
             | Self::DamagedFile { detail, .. }
+            | Self::DamagedBackup { detail, .. }
             | Self::CheckpointFailed { detail, .. }
             | Self::DataDirectory { detail, .. } => Some(detail.clone()),
             Self::Store { source, .. } => Some(source.to_string()),
@@ -536,10 +545,14 @@ impl Error {
             Self::BarrierTimeout { setting, .. } => Some(format!(
                 "Raise it with SET {setting} = '60s', or look at tidegate.job_backfill_progress.blocked_by."
             )),
-            Self::InTransactionBlock { .. } => Some("Run it outside BEGIN ... COMMIT.".into()),
+            Self::InTransactionBlock { .. } => Some(
+                "Run it outside BEGIN ... COMMIT. Many drivers begin a block by themselves: then turn autocommit on."
+                    .into(),
+            ),
             Self::SourceUnreachable { .. } => Some("Nothing was changed. Try again once it can be reached.".into()),
             Self::UndefinedType { supported, .. } => Some((*supported).into()),
             Self::Recovering { .. } => Some("Try again in a moment.".into()),
+            Self::DamagedBackup { .. } => Some("Nothing was changed. Give another backup.".into()),
             Self::DamagedFile { .. } | Self::Store { .. } | Self::CheckpointFailed { .. } => {
                 store_hint(self.sqlstate()).map(str::to_owned)
             }

@@ -57,7 +57,7 @@ impl Listeners {
 /// makes a last checkpoint and returns. `first_password` becomes that of user root, if it has none.
 ///
 /// # Errors
-/// When the data directory can't be used, or a listener fails.
+/// When the data directory can't be used or is taken away, or a listener fails.
 pub async fn serve(
     config: Config,
     listeners: Listeners,
@@ -66,6 +66,7 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> Result<()> {
     let store = Store::open(&config.data_dir)?;
+    stop_when(store.lost(), shutdown.clone());
     let address = |listener: &TcpListener| listener.local_addr().map_or_else(|e| e.to_string(), |at| at.to_string());
     let entrance = Entrance::open(&config, &listeners, &store, first_password.as_deref()).await?;
     info!("listening on {} ({}), HTTP on {}", address(&listeners.postgres), entrance.told, address(&listeners.http));
@@ -117,6 +118,9 @@ pub async fn serve(
     wire::serve(listeners.postgres, shared, shutdown.clone(), DRAIN).await;
     shutdown.cancel();
     engine.shutdown().await;
+    if store.lost().is_cancelled() {
+        return Err(store.lost_error());
+    }
     match http.await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(Error::Internal(format!("the HTTP listener failed: {error}"))),
@@ -192,6 +196,14 @@ fn reload_on_signal(tls: Option<Arc<wire::Tls>>) -> Result<()> {
         }
     });
     Ok(())
+}
+
+/// A server that can keep nothing acknowledges nothing.
+fn stop_when(lost: CancellationToken, shutdown: CancellationToken) {
+    tokio::spawn(async move {
+        lost.cancelled().await;
+        shutdown.cancel();
+    });
 }
 
 /// What a dry run knows of the engine, at any moment.

@@ -39,6 +39,8 @@ use crate::limits::{Limits, show_bytes};
 #[derive(Debug)]
 pub struct Memory {
     all: Arc<dyn MemoryPool>,
+    /// What that has room for, in bytes.
+    room: usize,
     runtime: Arc<RuntimeEnv>,
     view_cache: usize,
 }
@@ -68,7 +70,7 @@ impl Memory {
         let disk = DiskManagerBuilder::default().with_mode(mode).with_max_temp_directory_size(limits.temp_files);
         let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(&all)).with_disk_manager_builder(disk);
         let runtime = runtime.build_arc().map_err(|error| failed(error.to_string()))?;
-        Ok(Self { all, runtime, view_cache: limits.view_cache })
+        Ok(Self { all, room: limits.query_memory, runtime, view_cache: limits.view_cache })
     }
 
     /// Bytes of views' rows that are kept in memory.
@@ -95,7 +97,7 @@ impl Memory {
             cache_manager: Arc::clone(&self.runtime.cache_manager),
             object_store_registry: Arc::clone(&self.runtime.object_store_registry),
         };
-        Guard { cancel: RwLock::new(CancellationToken::new()), pool, runtime: Arc::new(runtime) }
+        Guard { cancel: RwLock::new(CancellationToken::new()), all: self.room, pool, runtime: Arc::new(runtime) }
     }
 }
 
@@ -103,6 +105,8 @@ impl Memory {
 #[derive(Debug)]
 pub struct Guard {
     cancel: RwLock<CancellationToken>,
+    /// What all sessions may use together, in bytes.
+    all: usize,
     pool: Arc<SessionPool>,
     runtime: Arc<RuntimeEnv>,
 }
@@ -130,9 +134,9 @@ impl Guard {
         Arc::clone(&self.runtime)
     }
 
-    /// The most bytes that a statement may use.
+    /// The most bytes that a statement may use: never more than all of them together.
     pub fn memory(&self) -> usize {
-        self.pool.limit.load(Ordering::Relaxed)
+        self.pool.limit.load(Ordering::Relaxed).min(self.all)
     }
 
     /// Room for what is kept outside of DataFusion's operators; nothing yet.

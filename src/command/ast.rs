@@ -226,20 +226,23 @@ pub enum AlterAction {
     SourceRateLimit(RateLimit),
     /// `SET backfill_rate_limit`
     BackfillRateLimit(RateLimit),
-    /// Any of them, with a value that can't be had. It is refused where it runs, so that the history has it too.
+    /// Any of them with a value that can't be had, or another that Tidegate doesn't have. It is refused where it runs, so
+    /// that the history has it too.
     Invalid(InvalidValue),
 }
 
 /// What a rate limit can be, in words.
 pub const RATE_LIMITS: &str = "a number of rows a second from 0 to 2147483647, or DEFAULT";
 
-/// A value of an ALTER that is none of those allowed.
+/// What is wrong with an ALTER that says what it is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InvalidValue {
     /// A parallelism, with what is wrong with it.
     Parallelism(String),
     /// A rate limit: its name, and the value as written.
     RateLimit(&'static str, String),
+    /// An ALTER of a source or view that other systems have: what it is, and what to use instead.
+    Unsupported(String, &'static str),
 }
 
 impl From<InvalidValue> for Error {
@@ -249,6 +252,7 @@ impl From<InvalidValue> for Error {
             InvalidValue::RateLimit(what, value) => {
                 Self::InvalidValue { what: what.into(), value, allowed: RATE_LIMITS.into() }
             }
+            InvalidValue::Unsupported(what, hint) => Self::FeatureNotSupported { what, hint: hint.into() },
         }
     }
 }

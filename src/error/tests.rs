@@ -49,6 +49,7 @@ fn one_of_each() -> Vec<Error> {
         Error::Semantics { sqlstate: "42804", message: "m".into() },
         Error::DataDirectory { message: "m".into(), detail: text(), hint: text() },
         Error::DamagedFile { file: text(), detail: text() },
+        Error::DamagedBackup { file: text(), detail: text() },
         Error::CheckpointFailed { sqlstate: "53100", detail: text() },
         Error::Store { context: "read", source: rusqlite::Error::InvalidQuery },
         Error::Config { message: "m".into(), hint: text() },

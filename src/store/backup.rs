@@ -63,8 +63,8 @@ pub fn back_up(dir: &Path, to: &Path, force: bool) -> Result<Summary> {
 /// aside and returned.
 ///
 /// # Errors
-/// [`Error::DataDirectory`] when the directory is in use, or isn't empty and `force` isn't set; and when the backup isn't
-/// whole or is of a newer version. Then nothing has changed.
+/// [`Error::DataDirectory`] when the directory is in use, or isn't empty and `force` isn't set, or when the backup is of a
+/// newer version; [`Error::DamagedBackup`] when it isn't whole. Then nothing has changed.
 pub fn restore(backup: &Path, dir: &Path, force: bool) -> Result<(Summary, Option<PathBuf>)> {
     fs::create_dir_all(dir).map_err(|error| unusable(dir, "cannot be made", &error))?;
     let _lock = lock(dir)?;
@@ -111,7 +111,10 @@ fn replace(backup: &Path, path: &Path, why: &str) -> Result<(Summary, Option<Pat
     if made.is_err() {
         discard(&new);
     }
-    let summary = made?;
+    let summary = made.map_err(|error| match error {
+        Error::DamagedFile { detail, .. } => Error::DamagedBackup { file: backup.display().to_string(), detail },
+        other => other,
+    })?;
     let aside = set_aside(path, why)?;
     rename(&new, path)?;
     Ok((summary, aside))
@@ -186,7 +189,8 @@ fn damaged_source(path: &Path, error: rusqlite::Error) -> Error {
 /// Moves a state file and its log aside, under a name that says when and why.
 fn set_aside(path: &Path, why: &str) -> Result<Option<PathBuf>> {
     let log = with_suffix(path, "-wal");
-    if !path.exists() && !log.exists() {
+    // A mark alone would refuse whatever is put in the file's place.
+    if !path.exists() && !log.exists() && !with_suffix(path, mark::SUFFIX).exists() {
         return Ok(None);
     }
     let aside = beside(path, &format!("{why}-{}", clock::now_micros()));

@@ -9,7 +9,8 @@
 //! - *An acknowledged statement survives power loss*: [`Durability::Full`] syncs the log before it answers.
 //! - *A checkpoint is lost only whole*: it is one transaction; [`Durability::Checkpoint`] leaves the sync to the next
 //!   full one, so after a power loss the last few may be gone and are redone.
-//! - *A lost log is noticed*: `mark` has the epoch of the last acknowledged statement.
+//! - *A lost log is noticed*: `mark` has the number of the last acknowledged commit.
+//! - *A lost file too*: `place` looks for it after every commit.
 //! - *Only its owner reads it*: it holds the secrets of sources, so its permissions are 0600.
 //! - *One process*: a lock on `tidegate.lock`, held by the operating system, so it can't go stale.
 
@@ -19,6 +20,7 @@ pub mod checkpoint;
 pub mod format;
 mod integrity;
 mod mark;
+mod place;
 mod pool;
 mod queue;
 pub mod relations;
@@ -37,11 +39,13 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OpenFlags, Transaction};
 use rusqlite_migration::{M, Migrations};
+use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, Result};
+use place::Place;
 use snapshot::Readers;
 pub use snapshot::{ReaderSetup, Snapshot};
-use writer::Writer;
+use writer::{Owned, Writer};
 
 /// What [`pool`] and [`queue`] are made of. The tests compile them with another.
 mod sync {
@@ -61,6 +65,7 @@ const STEPS: &[M<'static>] = &[
     M::up(include_str!("../../sql/migrations/0002_kafka.sql")),
     M::up(include_str!("../../sql/migrations/0003_split_memory_and_gaps.sql")),
     M::up(include_str!("../../sql/migrations/0004_users.sql")),
+    M::up(include_str!("../../sql/migrations/0005_commits.sql")),
 ];
 const MIGRATIONS: Migrations<'static> = Migrations::from_slice(STEPS);
 
@@ -91,6 +96,8 @@ struct Shared {
     _lock: Option<File>,
     /// Whether a process had the directory locked when it was opened.
     served: bool,
+    /// Fires when the file was removed or replaced.
+    lost: CancellationToken,
 }
 
 impl Store {
@@ -110,10 +117,10 @@ impl Store {
     /// As [`Self::open`].
     #[cfg(feature = "hooks")]
     pub fn open_inline(dir: &Path) -> Result<Self> {
-        Self::open_with(dir, |connection| Ok(Writer::Inline(Box::new(connection.into()))))
+        Self::open_with(dir, |owned| Ok(Writer::Inline(Box::new(owned.into()))))
     }
 
-    fn open_with(dir: &Path, writer: impl FnOnce(Connection) -> std::io::Result<Writer>) -> Result<Self> {
+    fn open_with(dir: &Path, writer: impl FnOnce(Owned) -> std::io::Result<Writer>) -> Result<Self> {
         std::fs::create_dir_all(dir).map_err(|error| unusable(dir, "cannot be made", &error))?;
         let lock = lock(dir)?;
         let path = dir.join(FILE_NAME);
@@ -131,14 +138,17 @@ impl Store {
         mark::check(&connection, &path)?;
         migrate(&mut connection, &path)?;
         let readers = Arc::new(Readers::new(path.clone()));
-        let writer = Some(writer(connection).map_err(|error| unusable(dir, "cannot start its writer", &error))?);
-        Ok(Self { shared: Arc::new(Shared { path, readers, writer, _lock: Some(lock), served: true }) })
+        let lost = CancellationToken::new();
+        let owned = Owned { connection, place: Place::of(&path, lost.clone()) };
+        let writer = Some(writer(owned).map_err(|error| unusable(dir, "cannot start its writer", &error))?);
+        Ok(Self { shared: Arc::new(Shared { path, readers, writer, _lock: Some(lock), served: true, lost }) })
     }
 
     /// Opens a data directory for reading only, whether or not a server has it open.
     ///
     /// # Errors
-    /// [`Error::DataDirectory`] when there is no state file or it can't be read by this version.
+    /// [`Error::DataDirectory`] when there is no state file or it can't be read by this version; [`Error::DamagedFile`] when
+    /// it is behind its mark.
     pub fn open_read_only(dir: &Path) -> Result<Self> {
         let path = dir.join(FILE_NAME);
         let connection = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)
@@ -149,13 +159,25 @@ impl Store {
         if found != STEPS.len() {
             return Err(other_version(&path, found));
         }
+        mark::check(&connection, &path)?;
         let readers = Arc::new(Readers::new(path.clone()));
-        Ok(Self { shared: Arc::new(Shared { path, readers, writer: None, _lock: None, served: is_locked(dir) }) })
+        let (served, lost) = (is_locked(dir), CancellationToken::new());
+        Ok(Self { shared: Arc::new(Shared { path, readers, writer: None, _lock: None, served, lost }) })
     }
 
     /// Whether a server had the directory when it was opened: this process, or for a read-only store another one.
     pub fn is_served(&self) -> bool {
         self.shared.served
+    }
+
+    /// Fires when the state file was removed or replaced while it was open: nothing is kept any more.
+    pub fn lost(&self) -> CancellationToken {
+        self.shared.lost.clone()
+    }
+
+    /// What is to be said then.
+    pub fn lost_error(&self) -> Error {
+        place::lost(&self.shared.path)
     }
 
     /// The state file.

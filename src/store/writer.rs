@@ -3,26 +3,33 @@
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::oneshot;
 
+use super::place::Place;
 use super::queue::Queue;
 use super::{Context, Durability, mark};
 use crate::error::{Error, Result};
 use crate::failpoint::{self, FailPoint};
 use crate::incident;
 
+/// What the writer owns.
+pub(super) struct Owned {
+    pub connection: Connection,
+    pub place: Place,
+}
+
 pub(super) enum Writer {
-    Thread(Queue<Connection>),
+    Thread(Queue<Owned>),
     /// Without a thread: every transaction is done when it is sent.
     #[cfg(feature = "hooks")]
-    Inline(Box<std::sync::Mutex<Connection>>),
+    Inline(Box<std::sync::Mutex<Owned>>),
 }
 
 impl Writer {
-    pub(super) fn start(connection: Connection) -> std::io::Result<Self> {
-        let end = |connection: Connection| {
+    pub(super) fn start(owned: Owned) -> std::io::Result<Self> {
+        let end = |owned: Owned| {
             // Folds the log into the file, so that the next start has nothing to redo.
-            let _ = connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
+            let _ = owned.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
         };
-        Queue::start("store-writer", connection, end).map(Self::Thread)
+        Queue::start("store-writer", owned, end).map(Self::Thread)
     }
 
     pub(super) async fn run<T, F>(&self, durability: Durability, work: F) -> Result<T>
@@ -33,15 +40,15 @@ impl Writer {
         let queue = match self {
             Self::Thread(queue) => queue,
             #[cfg(feature = "hooks")]
-            Self::Inline(connection) => {
-                let mut connection = connection.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                return transaction(&mut connection, durability, work);
+            Self::Inline(owned) => {
+                let mut owned = owned.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                return transaction(&mut owned, durability, work);
             }
         };
         let (answer, answered) = oneshot::channel();
-        queue.send(move |connection| {
+        queue.send(move |owned| {
             // A panic undoes its transaction. The next one goes on.
-            let done = std::panic::AssertUnwindSafe(|| transaction(connection, durability, work));
+            let done = std::panic::AssertUnwindSafe(|| transaction(owned, durability, work));
             let done = std::panic::catch_unwind(done).unwrap_or_else(|panic| {
                 Err(Error::Panic { incident: incident::note("a transaction", panic.as_ref()) })
             });
@@ -54,10 +61,11 @@ impl Writer {
 }
 
 fn transaction<T>(
-    connection: &mut Connection,
+    owned: &mut Owned,
     durability: Durability,
     work: impl FnOnce(&Transaction<'_>) -> Result<T>,
 ) -> Result<T> {
+    let Owned { connection, place } = owned;
     let synchronous = match durability {
         Durability::Full => "FULL",
         Durability::Checkpoint => "NORMAL",
@@ -67,10 +75,16 @@ fn transaction<T>(
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate).context("starting a transaction")?;
     failpoint::pass(FailPoint::TransactionBegun);
     let done = work(&tx)?;
+    let marked = match durability {
+        Durability::Full => Some(mark::count(&tx)?),
+        Durability::Checkpoint => None,
+    };
     failpoint::pass(FailPoint::BeforeCommit);
     tx.commit().context("committing a transaction")?;
-    if durability == Durability::Full {
-        mark::set(connection);
+    // What nobody finds again is not acknowledged.
+    place.check()?;
+    if let Some(mark) = marked {
+        mark::set(place.path(), mark);
     }
     failpoint::pass(FailPoint::Committed);
     Ok(done)

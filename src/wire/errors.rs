@@ -95,6 +95,11 @@ fn index_of(text: &str, location: Location) -> Option<usize> {
     Some(lines + usize::try_from(location.column).ok()?)
 }
 
+/// What PostgreSQL says where DataFusion says this, if that is known.
+pub(crate) fn known(text: &str) -> Option<Error> {
+    known::error(&types::in_sql(text))
+}
+
 /// An error of DataFusion in PostgreSQL's words. One that our own tables and functions raised comes out as it went in.
 pub fn from_datafusion(error: DataFusionError) -> Error {
     use DataFusionError as D;

@@ -26,7 +26,7 @@ impl Session {
         params: &[Param],
         token: &CancellationToken,
     ) -> Result<Reply> {
-        self.check_not_failed(prepared.ends_block())?;
+        self.admit(&prepared.parsed).await?;
         if params.len() < prepared.types.len() {
             let (given, needed) = (params.len(), prepared.types.len());
             return Err(Error::Session {

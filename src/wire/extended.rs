@@ -78,6 +78,7 @@ pub(super) async fn parse(link: &mut Link, session: &mut Session, message: Parse
     };
     let types = message.type_oids.iter().map(|oid| params::type_by_oid(*oid)).collect::<Result<Vec<_>>>()?;
     session.begin_statement(&message.query);
+    session.admit(&parsed).await?;
     let prepared = session.prepare(parsed, &types)?;
     session.end_statement();
     session.statements.insert(name, prepared);
@@ -89,7 +90,7 @@ pub(super) async fn bind(link: &mut Link, session: &mut Session, message: Bind) 
     let name = message.statement_name.unwrap_or_default();
     let prepared = Arc::clone(session.statement(&name)?);
     session.text.clone_from(&prepared.text);
-    session.check_not_failed(prepared.ends_block())?;
+    session.admit(&prepared.parsed).await?;
     let expected = prepared.types.len();
     if message.parameters.len() != expected {
         let given = message.parameters.len();

@@ -76,10 +76,7 @@ impl Plan {
 impl Prepared {
     /// Whether it may run in a failed block, since it ends it.
     pub fn ends_block(&self) -> bool {
-        matches!(
-            self.parsed.statement,
-            Statement::Empty | Statement::Session(Own::Commit | Own::Rollback | Own::RollbackTo(_))
-        )
+        ends_block(&self.parsed.statement)
     }
 
     /// How the command's tag reads.
@@ -391,6 +388,11 @@ fn is_timeless(plan: &LogicalPlan) -> Result<bool> {
     })
     .map_err(errors::from_datafusion)?;
     Ok(timeless)
+}
+
+/// Whether a statement may run in a failed block, since it ends it.
+pub(super) const fn ends_block(statement: &Statement) -> bool {
+    matches!(statement, Statement::Empty | Statement::Session(Own::Commit | Own::Rollback | Own::RollbackTo(_)))
 }
 
 /// A command as errors name it.

@@ -1,6 +1,6 @@
 //! The listener: accepts connections, and ends the sessions when the server goes down.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
@@ -31,37 +31,46 @@ const MAX_PAUSE: Duration = Duration::from_secs(1);
 /// Connections that may be starting or refused beside those that are sessions.
 const STARTING: usize = 100;
 
-/// How many connections of each address are starting: have been accepted, and haven't proven who they are.
+/// The connections of each address that are starting, the oldest first: they have been accepted, and haven't proven who
+/// they are.
 #[derive(Debug, Default)]
-struct Starting(Mutex<HashMap<IpAddr, usize>>);
+struct Starting(Mutex<HashMap<IpAddr, VecDeque<Place>>>);
+
+/// The place of a starting connection: a token that fires when a newer one takes it.
+type Place = Arc<CancellationToken>;
 
 /// One of them, until it is dropped.
 struct StartingOne {
     of: Arc<Starting>,
     address: IpAddr,
+    place: Place,
 }
 
 impl Starting {
-    /// One more of an address, unless there are `most` already.
-    fn enter(self: &Arc<Self>, address: IpAddr, most: usize) -> Option<StartingOne> {
+    /// One more of an address. If there are `most` already, it takes the place of the oldest: who logs in does so at once,
+    /// so that is one that has nothing to say.
+    fn enter(self: &Arc<Self>, address: IpAddr, most: usize) -> StartingOne {
         let address = network(address);
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = counts.entry(address).or_default();
-        if *count >= most {
-            return None;
+        let place = Place::default();
+        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let places = places.entry(address).or_default();
+        if places.len() >= most
+            && let Some(oldest) = places.pop_front()
+        {
+            oldest.cancel();
         }
-        *count += 1;
-        Some(StartingOne { of: Arc::clone(self), address })
+        places.push_back(Arc::clone(&place));
+        StartingOne { of: Arc::clone(self), address, place }
     }
 }
 
 impl Drop for StartingOne {
     fn drop(&mut self) {
-        let mut counts = self.of.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = counts.get_mut(&self.address) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.address);
+        let mut all = self.of.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(places) = all.get_mut(&self.address) {
+            places.retain(|place| !Arc::ptr_eq(place, &self.place));
+            if places.is_empty() {
+                all.remove(&self.address);
             }
         }
     }
@@ -119,11 +128,11 @@ pub async fn serve(listener: TcpListener, shared: Arc<Shared>, shutdown: Cancell
             Ok((socket, address)) => {
                 pause = Duration::from_millis(5);
                 let is_full = tracker.len() >= shared.limits.max_connections + STARTING;
-                let entered = if is_full { None } else { starting.enter(address.ip(), most_of_one) };
-                let Some(entered) = entered else {
+                if is_full {
                     refuse(socket, &shared);
                     continue;
-                };
+                }
+                let entered = starting.enter(address.ip(), most_of_one);
                 let ends =
                     Ends { shutdown: shutdown.clone(), left_behind: left_behind.clone(), tracker: tracker.clone() };
                 tracker.spawn(open(socket, entered, Arc::clone(&shared), ends));
@@ -176,7 +185,8 @@ async fn open(socket: TcpStream, starting: StartingOne, shared: Arc<Shared>, end
         tracing::debug!(%address, %error, "can't set TCP_NODELAY");
     }
     let mut slot = Some(Link::new(socket));
-    let started = incident::caught("a startup", startup::run(&mut slot, &shared, &ends.shutdown)).await;
+    let started =
+        incident::caught("a startup", startup::run(&mut slot, &shared, &ends.shutdown, &starting.place)).await;
     drop(starting);
     let session = match started {
         Ok(Ok(session)) => session,

@@ -8,13 +8,14 @@ use tokio_util::sync::CancellationToken;
 use super::cursor::Cursor;
 use super::encode::{self, Column, Style};
 use super::extended::Portal;
-use super::prepared::{Prepared, text_columns};
+use super::prepared::{Prepared, ends_block, text_columns};
 use super::registry::Entered;
 use super::rows::{Interrupt, Reply, Rows, Tag};
 use super::settings::Settings;
 use super::transaction::{Status, Transaction};
 use super::{Caller, Notice, PlanSession, SettingsView, Severity, Shared, limits};
-use crate::command::ast::{Discard, Session as Statement, SetValue, TransactionModes};
+use crate::command::Parsed;
+use crate::command::ast::{Discard, Session as Statement, SetValue, Statement as Sent, TransactionModes};
 use crate::error::{Error, Result};
 
 /// One session's state.
@@ -201,6 +202,23 @@ impl Session {
             Status::Failed if !ends => Err(Error::TransactionAborted),
             _ => Ok(()),
         }
+    }
+
+    /// The same for a statement that a client sends. Whoever keeps account of commands is told.
+    pub async fn admit(&self, statement: &Parsed) -> Result<()> {
+        let refusal = match self.check_not_failed(ends_block(&statement.statement)) {
+            Ok(()) => return Ok(()),
+            Err(refusal) => refusal,
+        };
+        let statement = match &statement.statement {
+            Sent::Unbound(statement) => statement,
+            statement => statement,
+        };
+        if let Sent::Command(command) = statement {
+            let caller = self.caller(&CancellationToken::new());
+            self.shared.commands.refused(&caller, command, &refusal).await;
+        }
+        Err(refusal)
     }
 
     /// Runs a statement of the session's own.

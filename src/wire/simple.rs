@@ -32,6 +32,7 @@ pub(super) async fn run(link: &mut Link, session: &mut Session, text: &str) -> R
         for parsed in statements {
             session.start = parsed.position;
             let token = session.begin_statement(&parsed.text);
+            session.admit(&parsed).await?;
             let prepared = session.prepare(parsed, &[])?;
             if !prepared.types.is_empty() {
                 // There is no Bind here that could give it a value.

@@ -20,16 +20,24 @@ use super::{DATABASE, SessionInfo, SettingsView, Shared, limits, login};
 use crate::error::{Error, Result};
 use crate::store::users::User;
 
-/// Makes a session of a fresh connection. None when it is to be closed. The connection is always in its slot, except
+/// Makes a session of a fresh connection. None when it is to be closed, as when `crowded_out` fires before the client has
+/// proven who it is. The connection is always in its slot, except
 /// while TLS is agreed on.
 pub(super) async fn run(
     slot: &mut Option<Link>,
     shared: &Arc<Shared>,
     shutdown: &CancellationToken,
+    crowded_out: &CancellationToken,
 ) -> Result<Option<Session>, PgWireError> {
     let came_in = tokio::select! {
         biased;
         () = shutdown.cancelled() => return Ok(None),
+        () = crowded_out.cancelled() => {
+            if let Some(link) = slot {
+                link.fatal(&limits::connections(shared)).await?;
+            }
+            return Ok(None);
+        }
         came_in = tokio::time::timeout(shared.limits.authentication_timeout, come_in(slot, shared)) => match came_in {
             Ok(came_in) => came_in?,
             Err(_) => {

@@ -101,6 +101,7 @@ async fn nothing_is_overwritten_unasked_and_nothing_is_ever_deleted() {
     fs::write(&newer, &first[..first.len() / 2]).unwrap();
     let damaged = restore(&newer, &data, &["--force"]);
     assert!(!damaged.status.success() && said(&damaged).contains("XX001"), "{}", said(&damaged));
+    assert!(said(&damaged).contains("HINT:  Nothing was changed. Give another backup."), "{}", said(&damaged));
     fs::write(&newer, &first).unwrap();
     Connection::open(&newer).unwrap().execute_batch("PRAGMA user_version = 99").unwrap();
     let too_new = restore(&newer, &data, &["--force"]);

@@ -173,3 +173,26 @@ async fn two_alters_at_once_run_one_after_the_other() {
     assert_eq!(history[0][0], "2");
     assert_eq!(history[1][0], history[0][1], "each starts from what the other left: {history:?}");
 }
+
+/// Over the extended protocol, where it fails before it is run.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_alter_in_a_failed_block_is_in_the_history() {
+    let server = Server::start();
+    let session = server.connect().await;
+    source_and_view(&session, "DEFAULT").await;
+    let before = session.0.prepare("ALTER SOURCE s SET PARALLELISM = 3").await.unwrap();
+    session.run("BEGIN").await;
+    session.error("SELECT nope").await;
+    let told = session.0.execute(&before, &[]).await.unwrap_err();
+    assert_eq!(told.code().unwrap().code(), "25P02");
+    let told = session.0.execute("ALTER SOURCE s SET source_rate_limit = 7", &[]).await.unwrap_err();
+    assert_eq!(told.code().unwrap().code(), "25P02");
+    session.run("ROLLBACK").await;
+    assert_eq!(
+        session.rows("SELECT statement, decision, sqlstate FROM tidegate.rescale_history ORDER BY rescale_id").await,
+        [
+            ["ALTER SOURCE s SET PARALLELISM = 3", "refused", "25P02"],
+            ["ALTER SOURCE s SET source_rate_limit = 7", "refused", "25P02"],
+        ]
+    );
+}

@@ -47,6 +47,17 @@ async fn memory_is_shared_and_has_an_end() {
     assert!(server.peak_memory() < 1 << 30, "{} bytes", server.peak_memory());
 }
 
+/// The least memory that all statements may have together is enough to sort.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sort_needs_little_memory() {
+    let server = Server::start_with(&["--query-memory", "1MB"]);
+    let session = server.connect().await;
+    let sorted = "SELECT x FROM generate_series(1, 1000) g(x) ORDER BY x % 10, x DESC";
+    let rows = session.rows(sorted).await;
+    assert_eq!((rows.len(), rows[0][0].as_str(), rows[999][0].as_str()), (1000, "1000", "9"));
+    session.run("SELECT oid, relname FROM pg_class ORDER BY relname, oid").await;
+}
+
 /// A sort of more than it may keep goes to files; where those may not be, it is told so.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sort_goes_to_files_within_their_limit() {

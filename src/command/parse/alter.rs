@@ -4,7 +4,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::create::rate_limit;
 use super::cursor::{Cursor, Literal};
-use super::{roles, unsupported};
+use super::{roles, secrets, unsupported};
 use crate::backfill::target::Target;
 use crate::command::ast::{Alter, AlterAction, Command, Drop, InvalidValue, ObjectKind, RateLimit, Rescale};
 use crate::error::{Error, Result};
@@ -39,7 +39,11 @@ pub(super) fn statement(cursor: &mut Cursor<'_>) -> Result<Command> {
 pub(super) fn alter(cursor: &mut Cursor<'_>) -> Result<Alter> {
     let from = cursor.index();
     let (kind, name) = subject(cursor)?;
-    action(cursor, from, kind, name)
+    let alter = action(cursor, from, kind, name)?;
+    match alter.action {
+        AlterAction::Invalid(unsupported @ InvalidValue::Unsupported(..)) => Err(unsupported.into()),
+        action => Ok(Alter { action, ..alter }),
+    }
 }
 
 fn subject(cursor: &mut Cursor<'_>) -> Result<(ObjectKind, String)> {
@@ -50,9 +54,17 @@ fn subject(cursor: &mut Cursor<'_>) -> Result<(ObjectKind, String)> {
 }
 
 fn action(cursor: &mut Cursor<'_>, from: usize, kind: ObjectKind, name: String) -> Result<Alter> {
-    refuse_other_action(cursor, kind)?;
-    cursor.expect(&["SET"])?;
-    refuse_other_set(cursor, kind)?;
+    let is_set = cursor.accept(&["SET"]);
+    let other = if is_set { other_set(cursor, kind) } else { other_action(cursor, kind) };
+    if let Some(unsupported) = other {
+        // Unlike others it may have options with secrets.
+        let text = secrets::hide_in(&cursor.fragment.skip(from));
+        cursor.skip_rest();
+        return Ok(Alter { kind, name, action: AlterAction::Invalid(unsupported), text });
+    }
+    if !is_set {
+        cursor.expect(&["SET"])?;
+    }
     let what = cursor.one_of(&ACTIONS)?;
     if !cursor.accept_token(&Token::Eq) {
         cursor.expect(&["TO"])?;
@@ -126,7 +138,8 @@ fn argument(cursor: &mut Cursor<'_>) -> Result<Option<Literal>> {
     Ok(Some(literal))
 }
 
-fn refuse_other_action(cursor: &Cursor<'_>, kind: ObjectKind) -> Result<()> {
+/// What other systems can do with such an object beside SET.
+fn other_action(cursor: &Cursor<'_>, kind: ObjectKind) -> Option<InvalidValue> {
     let upper = kind.to_string().to_uppercase();
     let (words, hint) = match () {
         () if cursor.at(&["RENAME"]) => ("RENAME", "DROP it, then CREATE it under the new name."),
@@ -139,12 +152,13 @@ fn refuse_other_action(cursor: &Cursor<'_>, kind: ObjectKind) -> Result<()> {
         () if cursor.at(&["FORMAT"]) => ("FORMAT", "FORMAT PLAIN ENCODE JSON is all there is."),
         () if cursor.at(&["SWAP"]) => ("SWAP WITH", "DROP both, then CREATE them under the other names."),
         () if cursor.at(&["RESET"]) => ("RESET", "To take a limit away, SET it to DEFAULT."),
-        () => return Ok(()),
+        () => return None,
     };
-    Err(unsupported::error(&format!("ALTER {upper} ... {words}"), hint))
+    Some(InvalidValue::Unsupported(format!("ALTER {upper} ... {words}"), hint))
 }
 
-fn refuse_other_set(cursor: &Cursor<'_>, kind: ObjectKind) -> Result<()> {
+/// What other systems can SET of one.
+fn other_set(cursor: &Cursor<'_>, kind: ObjectKind) -> Option<InvalidValue> {
     let upper = kind.to_string().to_uppercase();
     let (words, hint) = match () {
         () if cursor.at(&["SCHEMA"]) => ("SET SCHEMA", "Sources and materialized views live in schema public."),
@@ -152,9 +166,9 @@ fn refuse_other_set(cursor: &Cursor<'_>, kind: ObjectKind) -> Result<()> {
         () if cursor.at(&["dml_rate_limit"]) || cursor.at(&["sink_rate_limit"]) => {
             ("SET of that rate limit", "SET source_rate_limit or backfill_rate_limit.")
         }
-        () => return Ok(()),
+        () => return None,
     };
-    Err(unsupported::error(&format!("ALTER {upper} ... {words}"), hint))
+    Some(InvalidValue::Unsupported(format!("ALTER {upper} ... {words}"), hint))
 }
 
 /// After the word DROP.

@@ -57,6 +57,13 @@ impl<'a> Cursor<'a> {
         self.peek(0).is_none()
     }
 
+    /// Takes all that is left.
+    pub fn skip_rest(&mut self) {
+        while !self.at_end() {
+            self.parser.advance_token();
+        }
+    }
+
     /// Whether these words come next.
     pub fn at(&self, words: &[&str]) -> bool {
         words

@@ -103,6 +103,11 @@ const OBJECTS: &[(&[&str], &str)] = &[
     (&["STATISTICS"], NO_CARE),
 ];
 
+const DROP: &str = "DROP SOURCE name drops a source, DROP MATERIALIZED VIEW name a view.";
+
+/// What sources and views may be taken for when they are dropped.
+const DROPPED: &[(&[&str], &str)] = &[(&["TABLE"], DROP), (&["FOREIGN", "TABLE"], DROP), (&["VIEW"], DROP)];
+
 fn refuse(cursor: &Cursor<'_>, before: &str, known: &[(&[&str], &str)]) -> Result<()> {
     match known.iter().find(|(words, _)| cursor.at(words)) {
         Some((words, hint)) => Err(error(&format!("{before}{}", words.join(" ")), hint)),
@@ -121,6 +126,9 @@ pub(super) fn check_statement(cursor: &Cursor<'_>, before: &str) -> Result<()> {
 
 /// Refuses an object of other systems behind CREATE, ALTER or DROP.
 pub(super) fn check_object(cursor: &Cursor<'_>, statement: &'static str) -> Result<()> {
+    if statement == "DROP" {
+        refuse(cursor, "DROP ", DROPPED)?;
+    }
     refuse(cursor, &format!("{statement} "), OBJECTS)
 }
 

@@ -86,7 +86,7 @@ async fn our_commands() {
     assert_eq!(notices.recv().await.unwrap(), "NOTICE 00000: flushed");
     assert!(error(&client, "CANCEL RESCALE 9").await.starts_with("42704 rescale 9 is not pending"));
     client.batch_execute("BEGIN").await.unwrap();
-    let refused = "25001 ALTER SOURCE ... SET PARALLELISM cannot run inside a transaction block | Run it outside BEGIN ... COMMIT.";
+    let refused = "25001 ALTER SOURCE ... SET PARALLELISM cannot run inside a transaction block | Run it outside BEGIN ... COMMIT. Many drivers begin a block by themselves: then turn autocommit on.";
     assert_eq!(error(&client, "ALTER SOURCE s SET PARALLELISM = 4").await, refused);
     client
         .batch_execute("ROLLBACK; BEGIN; EXPLAIN ALTER SOURCE s SET PARALLELISM = 4; SHOW JOBS; COMMIT")

@@ -172,6 +172,14 @@ async fn a_file_that_lost_its_log_is_no_new_beginning() {
     fs::remove_file(beside("")).unwrap();
     let said = text(&serve(server.data_dir()).output().unwrap());
     assert!(said.contains("XX001") && said.contains("It is gone.") && !beside("").exists(), "{said}");
+    // A backup can take its place.
+    let other = tempdir().unwrap();
+    fs::write(other.path().join("backup"), &file).unwrap();
+    fs::write(other.path().join("tidegate.db-mark"), fs::read(beside("-mark")).unwrap()).unwrap();
+    let repaired = repair(other.path(), Some(&other.path().join("backup")));
+    assert!(repaired.status.success(), "{}", text(&repaired));
+    assert!(!other.path().join("tidegate.db-mark").exists());
+    assert!(repair(other.path(), None).status.success());
     fs::remove_file(beside("-mark")).unwrap();
     server.restart();
     assert_eq!(server.connect().await.value("SELECT count(*) FROM rw_catalog.rw_sources").await, "0");
@@ -184,6 +192,64 @@ async fn a_file_that_lost_its_log_is_no_new_beginning() {
     fs::write(server.data_dir().join("tidegate.db-wal"), &log).unwrap();
     server.restart();
     assert_eq!(server.connect().await.value("SELECT count(*) FROM rw_catalog.rw_sources").await, "1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_of_the_last_epoch_that_is_cut_off_the_log_is_missed() {
+    // No checkpoint comes by itself.
+    let mut server = Server::start_with(&["--barrier-interval-ms", "600000"]);
+    let session = server.connect().await;
+    session.run("CREATE SOURCE s (id BIGINT) WITH (connector = 'datagen') FORMAT PLAIN ENCODE JSON").await;
+    session.run("CREATE USER first").await;
+    let log = server.data_dir().join("tidegate.db-wal");
+    let before = fs::metadata(&log).unwrap().len();
+    session.run("CREATE USER second").await;
+    server.kill();
+    let whole = fs::read(&log).unwrap();
+    fs::OpenOptions::new().write(true).open(&log).unwrap().set_len(before).unwrap();
+    let said = text(&serve(server.data_dir()).output().unwrap());
+    assert!(said.contains("XX001") && said.contains("had been written: its log"), "{said}");
+    let check = program().args(["check", "s", "2", "--data-dir"]).arg(server.data_dir()).output().unwrap();
+    assert!(check.status.code() == Some(2) && text(&check).contains("XX001"), "{}", text(&check));
+    // With all of its log it is whole.
+    let _ = fs::remove_file(server.data_dir().join("tidegate.db-shm"));
+    fs::write(&log, whole).unwrap();
+    server.restart();
+    let users = "SELECT count(*) FROM pg_roles WHERE rolname IN ('first', 'second')";
+    assert_eq!(server.connect().await.value(users).await, "2");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_taken_away_is_not_written_to_any_more() {
+    type Harm = fn(&Path);
+    let harms: [(&str, Harm); 3] = [
+        ("removed", |file| fs::remove_file(file).unwrap()),
+        ("replaced", |file| {
+            fs::copy(file, file.with_extension("copy")).unwrap();
+            fs::rename(file.with_extension("copy"), file).unwrap();
+        }),
+        ("its log", |file| fs::remove_file(file.with_extension("db-wal")).unwrap()),
+    ];
+    for (what, harm) in harms {
+        let mut server = Server::start_with(&["--barrier-interval-ms", "600000"]);
+        let session = server.connect().await;
+        session.run("CREATE USER u").await;
+        harm(&server.data_dir().join("tidegate.db"));
+        let told = session.error("CREATE USER v").await;
+        assert_eq!(told.sqlstate, "XX001", "{what}: {told:?}");
+        assert!(told.detail.contains("was removed or replaced while the server ran"), "{what}: {told:?}");
+        server.wait_for_log(&["ERROR", "nothing can be kept any more"]).await;
+        let since = std::time::Instant::now();
+        let status = loop {
+            if let Some(status) = server.ended() {
+                break status;
+            }
+            assert!(since.elapsed() < crate::server::PATIENCE, "{what}: the server goes on");
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        };
+        assert_eq!(status.code(), Some(1), "{what}");
+        server.wait_for_log(&["ERROR:  XX001: state file"]).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

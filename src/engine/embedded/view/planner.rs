@@ -14,6 +14,7 @@ use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner};
 use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF, TableSource, WindowUDF};
 
 use crate::error::{Error, nearest};
+use crate::wire::errors;
 
 /// The sources, and DataFusion's own functions.
 pub(super) struct Sources<'a> {
@@ -110,7 +111,7 @@ pub(super) fn planning_error(error: DataFusionError) -> Error {
         },
         DataFusionError::NotImplemented(detail) => Error::InvalidQuery { sqlstate: "0A000", detail },
         DataFusionError::Plan(detail) | DataFusionError::Execution(detail) => {
-            Error::InvalidQuery { sqlstate: "42000", detail }
+            errors::known(&detail).unwrap_or(Error::InvalidQuery { sqlstate: "42000", detail })
         }
         other => Error::InvalidQuery { sqlstate: "42000", detail: other.strip_backtrace() },
     }
