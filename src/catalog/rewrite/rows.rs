@@ -44,18 +44,25 @@ pub fn compared(expr: &mut Expr) -> Option<Expr> {
     }
 }
 
-/// `(a, b) < ANY (SELECT ...)` and ALL.
+/// `x < ANY (SELECT ...)` and ALL, of a row or of one value. Of the one value, IN says the same of `= ANY`.
 pub fn of_any(expr: &mut Expr) -> Option<Expr> {
     match expr {
         Expr::AnyOp { left, compare_op, right, .. } => {
-            let (Expr::Tuple(row), Expr::Subquery(subquery)) = (left.as_ref(), right.as_ref()) else { return None };
-            among(row, compare_op, subquery)
+            let Expr::Subquery(subquery) = right.as_ref() else { return None };
+            among(&row_of(left, compare_op, &BinaryOperator::Eq)?, compare_op, subquery)
         }
         Expr::AllOp { left, compare_op, right } => {
-            let (Expr::Tuple(row), Expr::Subquery(subquery)) = (left.as_ref(), right.as_ref()) else { return None };
-            among(row, &opposite(compare_op)?, subquery).map(not)
+            let Expr::Subquery(subquery) = right.as_ref() else { return None };
+            among(&row_of(left, compare_op, &BinaryOperator::NotEq)?, &opposite(compare_op)?, subquery).map(not)
         }
         _ => None,
+    }
+}
+
+fn row_of(left: &Expr, op: &BinaryOperator, is_in: &BinaryOperator) -> Option<Vec<Expr>> {
+    match left {
+        Expr::Tuple(row) => Some(row.clone()),
+        value => (op != is_in).then(|| vec![value.clone()]),
     }
 }
 

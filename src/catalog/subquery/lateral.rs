@@ -55,7 +55,7 @@ pub(super) fn check(plan: &LogicalPlan) -> DfResult<()> {
             && let Some(subquery) = lateral_part(&join.right)
         {
             let outer = Outer::of(&subquery.subquery)?;
-            if !outer.columns.is_empty() && (outer.further_in || needs_rows(&subquery.subquery)?) {
+            if !outer.columns.is_empty() && (outer.further_in || counts_rows(&subquery.subquery, false)?) {
                 return Err(Error::FeatureNotSupported {
                     what: "a LATERAL subquery of this form".into(),
                     hint: "Let it refer to the relations of its own join alone, and join it with [INNER] or LEFT JOIN."
