@@ -60,6 +60,14 @@ fn exact_expression(expr: Expr, schema: &DFSchema, is_shown: bool) -> DfResult<T
             Ok(Transformed::new_transformed(Expr::WindowFunction(call), changed))
         }
         Expr::ScalarSubquery(subquery) if !subquery.outer_ref_columns.is_empty() => of_outer_row(subquery),
+        Expr::InSubquery(within) => {
+            comparable(&within.expr, "=", &within.subquery, schema)?;
+            Ok(Transformed::no(Expr::InSubquery(within)))
+        }
+        Expr::SetComparison(compared) => {
+            comparable(&compared.expr, &compared.op.to_string(), &compared.subquery, schema)?;
+            Ok(Transformed::no(Expr::SetComparison(compared)))
+        }
         Expr::Case(case) => exact_case(case, schema),
         Expr::ScalarFunction(call) if call.func.name() == "character_length" => {
             let is_bytes = call.args.first().is_some_and(|arg| {
@@ -72,6 +80,19 @@ fn exact_expression(expr: Expr, schema: &DFSchema, is_shown: bool) -> DfResult<T
         }
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// Refuses to compare a value with a subquery's that are of another kind. DataFusion would cast the one to the other.
+fn comparable(value: &Expr, op: &str, subquery: &Subquery, schema: &DFSchema) -> DfResult<()> {
+    let Some(left) = known_type(value, schema) else { return Ok(()) };
+    let right = subquery.subquery.schema().field(0);
+    if right.data_type().is_null() || category(&left) == category(right.data_type()) {
+        return Ok(());
+    }
+    let name = |data_type: &DataType| types::sql_name(&Field::new("", data_type.clone(), true));
+    let left = value.to_field(schema).map_or_else(|_| name(&left), |(_, field)| types::sql_name(&field));
+    let call = format!("{left} {op} {}", types::sql_name(right));
+    Err(Error::UndefinedOperator { call }.into())
 }
 
 /// A subquery that depends on the outer row: see [`functions::single_or_several`].

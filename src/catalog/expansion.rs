@@ -4,10 +4,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::ops::ControlFlow;
 
-use datafusion::logical_expr::sqlparser::ast::{
-    Ident, ObjectNamePart, Query, Statement, TableFactor, Visit as _, Visitor,
-};
+use datafusion::logical_expr::sqlparser::ast::{ObjectNamePart, Query, Statement, TableFactor, Visit as _, Visitor};
 
+use super::rewrite::fold;
 use crate::error::{Error, Result};
 
 /// The most relations. A plan of so many takes about half a second.
@@ -58,7 +57,7 @@ impl Visitor for Sizes {
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
         let with = query.with.iter().flat_map(|with| &with.cte_tables);
-        let coming = with.map(|cte| name(&cte.alias.name)).collect();
+        let coming = with.map(|cte| fold(&cte.alias.name)).collect();
         self.open.push(Open { coming, ..Open::default() });
         ControlFlow::Continue(())
     }
@@ -78,16 +77,11 @@ impl Visitor for Sizes {
         let TableFactor::Table { name: parts, .. } = factor else { return ControlFlow::Continue(()) };
         let known = match parts.0.as_slice() {
             [ObjectNamePart::Identifier(ident)] => {
-                let name = name(ident);
+                let name = fold(ident);
                 self.open.iter().rev().find_map(|open| open.with.get(&name)).copied()
             }
             _ => None,
         };
         self.add(known.map_or(1, |size| size.max(1)))
     }
-}
-
-/// As names are compared.
-fn name(ident: &Ident) -> String {
-    if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
 }

@@ -27,6 +27,7 @@ mod filter;
 mod functions;
 mod guard;
 mod interrupt;
+mod levels;
 mod marks;
 mod number_pattern;
 mod origin;
@@ -51,7 +52,7 @@ pub use cast::interval;
 pub use connection::prepare_connection;
 pub use guard::Memory;
 pub use origin::{Origin, origins};
-pub use rewrite::output_name;
+pub use rewrite::{fold, output_name};
 pub use scope::{Activity, Encryption, Host, Server, Setting};
 pub use session::{Catalog, Session};
 

@@ -22,6 +22,7 @@ mod records;
 mod rows;
 mod sets;
 mod subqueries;
+mod with;
 
 use columns::{hide, name_columns, system_columns};
 use factors::{check_rescale, check_rescale_records, is_check_rescale, is_options_to_table, options_to_table};
@@ -54,6 +55,7 @@ pub fn statement(statement: &mut Statement, has_hidden: HasHidden<'_>) -> Result
     if let Statement::Query(query) = statement {
         columns::part_from_order(query);
     }
+    with::part(statement);
     let mut rewriter = Rewriter { has_hidden: names.found.then_some(has_hidden) };
     match statement.visit(&mut rewriter) {
         ControlFlow::Continue(()) => Ok(names.found),
@@ -123,7 +125,13 @@ impl VisitorMut for Rewriter<'_> {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Self::Break> {
         // Before the rows become records.
-        if let Some(new) = subqueries::of_any(expr).or_else(|| rows::compared(expr)) {
+        if let Some(new) = rows::of_any(expr) {
+            *expr = new;
+        }
+        if let Some(new) = subqueries::of_any(expr) {
+            *expr = new;
+        }
+        if let Some(new) = rows::compared(expr) {
             *expr = new;
         }
         ControlFlow::Continue(())
@@ -352,7 +360,8 @@ fn take(expr: &mut Expr) -> Expr {
     std::mem::replace(expr, Expr::Value(Value::Null.into()))
 }
 
-fn fold(ident: &Ident) -> String {
+/// An identifier's name, as names are compared.
+pub fn fold(ident: &Ident) -> String {
     if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
 }
 

@@ -37,7 +37,9 @@ use super::scope::{Host, Scope, ScopeExtension, Server};
 use super::strict::Strict;
 use super::table::SqliteTable;
 use super::view::VIEWS;
-use super::{DATABASE, SCHEMAS, counted, exact, expansion, explain, marks, rewrite, statics, store_error, types};
+use super::{
+    DATABASE, SCHEMAS, counted, exact, expansion, explain, levels, marks, rewrite, statics, store_error, types,
+};
 use crate::auth;
 use crate::error::{Error, Result, nearest};
 use crate::limits::parse_bytes;
@@ -175,6 +177,7 @@ impl Session {
             ..ParserOptions::default()
         };
         let plan = SqlToRel::new_with_options(&provider, options).sql_statement_to_plan(statement)?;
+        levels::check(&plan)?;
         exact::shown(marks::marked(exact::exact(counted::counted(plan)?)?)?)
     }
 

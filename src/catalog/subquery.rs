@@ -5,24 +5,27 @@
 //! Blocked by: its decorrelation rules. Remove when: a plan with a correlated `<>` runs without this module.
 
 mod function;
+mod lateral;
+mod outer;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchemaRef, JoinType, ScalarValue, UnnestOptions};
+use datafusion::common::{Column, DFSchemaRef};
 use datafusion::error::Result as DfResult;
 use datafusion::execution::session_state::SessionState;
-use datafusion::functions::core::expr_fn::get_field;
 use datafusion::logical_expr::expr::{Exists, InSubquery, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
-    BinaryExpr, EmptyRelation, Expr, Join, LogicalPlan, LogicalPlanBuilder, Operator, ScalarUDF, Signature, Subquery,
+    BinaryExpr, EmptyRelation, Expr, LogicalPlan, LogicalPlanBuilder, Operator, ScalarUDF, Signature, Subquery,
     TypeSignature, Volatility,
 };
 
 pub use self::function::block_on;
 use self::function::{ByRow, Kind};
+use self::lateral::lateral;
+use self::outer::{Outer, outer_columns};
 
 /// Optimizes a plan, whatever its subqueries are.
 ///
@@ -32,7 +35,8 @@ pub fn optimize(plan: &LogicalPlan, state: &SessionState) -> DfResult<LogicalPla
     if !has_subqueries(plan)? {
         return state.optimize(plan);
     }
-    let plan = &by_row(plan.clone(), state, Which::Misread)?;
+    let plan = &by_row(lateral::marked(plan.clone())?, state, Which::Misread)?;
+    lateral::check(plan)?;
     let optimized = state.optimize(plan);
     let stuck = match &optimized {
         Ok(optimized) => has_correlated(optimized)?,
@@ -64,7 +68,8 @@ fn has_subqueries(plan: &LogicalPlan) -> DfResult<bool> {
     })
 }
 
-fn subquery_of(expr: &Expr) -> Option<&Subquery> {
+/// The subquery that an expression is.
+pub fn subquery_of(expr: &Expr) -> Option<&Subquery> {
     match expr {
         Expr::ScalarSubquery(subquery) | Expr::Exists(Exists { subquery, .. }) => Some(subquery),
         Expr::InSubquery(within) => Some(&within.subquery),
@@ -94,22 +99,6 @@ fn correlated(expr: &Expr) -> Option<&Subquery> {
         Expr::Exists(Exists { subquery, .. }) | Expr::InSubquery(InSubquery { subquery, .. }) => Some(subquery),
         _ => None,
     }
-}
-
-/// The columns of the outer query that a subquery uses. DataFusion's own list lacks those in UNNEST.
-fn outer_columns(subquery: &Subquery) -> Vec<Column> {
-    let mut columns: Vec<Column> = Vec::new();
-    let mut add = |expr: &Expr| {
-        if let Expr::OuterReferenceColumn(_, column) = expr
-            && !columns.contains(column)
-        {
-            columns.push(column.clone());
-        }
-        Ok(TreeNodeRecursion::Continue)
-    };
-    let _ = subquery.outer_ref_columns.iter().try_for_each(|expr| add(expr).map(|_| ()));
-    let _ = subquery.subquery.apply(|plan| plan.apply_expressions(|expr| expr.apply(&mut add)));
-    columns
 }
 
 /// Which subqueries are to be run row by row.
@@ -191,8 +180,8 @@ enum Place {
 }
 
 /// Calls for the subqueries of an expression whose joins would say something else. DataFusion's joins take a comparison
-/// with NULL for false, but for NOT IN as a conjunct; and an aggregate, a window or a limit in the joined rows is one over
-/// the rows of all outer rows.
+/// with NULL for false, but for NOT IN as a conjunct; an aggregate, a window or a limit in the joined rows is one over the
+/// rows of all outer rows; and they reach no further out than the next query.
 fn misread(expr: Expr, place: Place, outer: &DFSchemaRef, state: &Arc<SessionState>) -> DfResult<Transformed<Expr>> {
     let below = match &expr {
         Expr::BinaryExpr(BinaryExpr { op: Operator::And, .. }) => place,
@@ -202,7 +191,7 @@ fn misread(expr: Expr, place: Place, outer: &DFSchemaRef, state: &Arc<SessionSta
     let Some(subquery) = subquery_of(&expr).filter(|_| !matches!(expr, Expr::SetComparison(_))) else {
         return expr.map_children(|child| misread(child, below, outer, state));
     };
-    let columns = outer_columns(subquery);
+    let Outer { columns, further_in } = Outer::of(&subquery.subquery)?;
     let by_place = match &expr {
         Expr::InSubquery(within) if within.negated => place != Place::Conjunct || !columns.is_empty(),
         Expr::InSubquery(_) => place == Place::Elsewhere,
@@ -210,7 +199,7 @@ fn misread(expr: Expr, place: Place, outer: &DFSchemaRef, state: &Arc<SessionSta
     };
     let one_value = matches!(expr, Expr::ScalarSubquery(_));
     let known = columns.iter().all(|column| outer.has_column(column));
-    if known && (by_place || (!columns.is_empty() && counts_rows(&subquery.subquery, one_value)?)) {
+    if known && (by_place || further_in || (!columns.is_empty() && counts_rows(&subquery.subquery, one_value)?)) {
         return Ok(Transformed::yes(call(&expr, subquery, state)));
     }
     Ok(Transformed::no(expr))
@@ -229,68 +218,17 @@ fn counts_rows(plan: &LogicalPlan, one_value: bool) -> DfResult<bool> {
     })
 }
 
-/// The column that holds the rows of a LATERAL part.
-const ROWS: &str = "lateral\u{1}";
-
-/// A join with a LATERAL part: the part's rows as an array, unnested.
-fn lateral(join: Join, state: &Arc<SessionState>, which: Which) -> DfResult<Transformed<LogicalPlan>> {
-    let is_left = join.join_type == JoinType::Left;
-    let always = join.filter.as_ref().is_none_or(|on| matches!(on, Expr::Literal(ScalarValue::Boolean(Some(true)), _)));
-    let Some(subquery) = lateral_part(&join.right) else { return Ok(Transformed::no(LogicalPlan::Join(join))) };
-    if which == Which::Misread && !counts_rows(&subquery.subquery, false)? {
-        return Ok(Transformed::no(LogicalPlan::Join(join)));
-    }
-    let columns = outer_columns(subquery);
-    let known = columns.iter().all(|column| join.left.schema().has_column(column));
-    let possible = join.join_type == JoinType::Inner || (is_left && always && join.on.is_empty());
-    if columns.is_empty() || !known || !possible {
-        return Ok(Transformed::no(LogicalPlan::Join(join)));
-    }
-    let fields = subquery.subquery.schema().fields().iter().enumerate().map(|(index, field)| {
-        let unnamed = datafusion::arrow::datatypes::Field::new(format!("f{index}"), field.data_type().clone(), true);
-        unnamed.with_metadata(field.metadata().clone())
-    });
-    let kind = Kind::Rows { fields: fields.collect(), at_least_one: is_left };
-    let rows = by_row_call(subquery, kind, columns, Vec::new(), state).alias(ROWS);
-    let left: Vec<Expr> = join.left.schema().columns().into_iter().map(Expr::Column).collect();
-    let right = join.right.schema().iter().enumerate().map(|(index, (relation, field))| {
-        let part = get_field(Expr::Column(Column::from_name(ROWS)), format!("f{index}"));
-        part.alias_qualified(relation.cloned(), field.name())
-    });
-    let all: Vec<Expr> = left.iter().cloned().chain(right).collect();
-    let options = UnnestOptions::new().with_preserve_nulls(false);
-    let mut builder = LogicalPlanBuilder::from(Arc::unwrap_or_clone(join.left))
-        .project(left.into_iter().chain([rows]))?
-        .unnest_columns_with_options(vec![Column::from_name(ROWS)], options)?
-        .project(all)?;
-    if !is_left {
-        let equal = join.on.into_iter().map(|(left, right)| left.eq(right));
-        if let Some(condition) = equal.chain(join.filter).reduce(Expr::and) {
-            builder = builder.filter(condition)?;
-        }
-    }
-    Ok(Transformed::yes(builder.build()?))
-}
-
-fn lateral_part(plan: &LogicalPlan) -> Option<&Subquery> {
-    match plan {
-        LogicalPlan::Subquery(subquery) => Some(subquery),
-        LogicalPlan::SubqueryAlias(alias) => lateral_part(&alias.input),
-        _ => None,
-    }
-}
-
 fn call(expr: &Expr, subquery: &Subquery, state: &Arc<SessionState>) -> Expr {
     let (kind, operand) = match expr {
         Expr::Exists(Exists { negated, .. }) => (Kind::Exists { negated: *negated }, None),
         Expr::InSubquery(within) => (Kind::In { negated: within.negated }, Some(within.expr.as_ref().clone())),
         _ => (Kind::Value(Arc::clone(subquery.subquery.schema().field(0))), None),
     };
-    by_row_call(subquery, kind, outer_columns(subquery), operand.into_iter().collect(), state)
+    by_row_call(&subquery.subquery, kind, outer_columns(subquery), operand.into_iter().collect(), state)
 }
 
 fn by_row_call(
-    subquery: &Subquery,
+    plan: &Arc<LogicalPlan>,
     kind: Kind,
     columns: Vec<Column>,
     operands: Vec<Expr>,
@@ -301,7 +239,7 @@ fn by_row_call(
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let function = ByRow {
         name: format!("subquery_{}", COUNT.fetch_add(1, Ordering::Relaxed)),
-        plan: Arc::clone(&subquery.subquery),
+        plan: Arc::clone(plan),
         kind,
         columns,
         state: Arc::clone(state),

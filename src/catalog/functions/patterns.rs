@@ -193,10 +193,6 @@ pub fn matches(call: &Call<'_>) -> Result<Option<Vec<ScalarValue>>> {
 }
 
 /// The pieces between matches.
-pub fn split_call(call: &Call<'_>) -> Result<Option<Vec<String>>> {
-    subject(call, 2)?.map(|(subject, regex, _)| split(&subject, &regex, &mut call.work())).transpose()
-}
-
 fn split(subject: &str, regex: &Regex, work: &mut Work<'_>) -> Result<Vec<String>> {
     let mut pieces = Vec::new();
     let mut last = 0;

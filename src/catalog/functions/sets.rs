@@ -30,7 +30,7 @@ pub const SETS: &[(&str, &str, SetColumns)] = &[
     ("generate_series", "series", SetColumns::One),
     ("generate_subscripts", "subscripts", SetColumns::One),
     ("regexp_matches", "all_matches", SetColumns::One),
-    ("regexp_split_to_table", "split_by_regexp", SetColumns::One),
+    ("regexp_split_to_table", "regexp_split_to_array", SetColumns::One),
     ("string_to_table", "split_text", SetColumns::One),
     ("json_array_elements", "json_items", SetColumns::Named("value")),
     ("jsonb_array_elements", "jsonb_items", SetColumns::Named("value")),
@@ -60,9 +60,6 @@ pub const FUNCTIONS: &[Definition] = &[
     derived("all_matches", 2..=3, Returns::By(|_| Ok(list_field(types_field("text[]")?))), |call| {
         let Some(matches) = patterns::matches(call)? else { return Ok(ScalarValue::Null) };
         Ok(list(&matches, types_field("text[]")?.data_type()))
-    }),
-    pure("split_by_regexp", 2..=3, "text[]", |call| {
-        Ok(patterns::split_call(call)?.map_or(ScalarValue::Null, |pieces| texts(pieces.into_iter().map(Some))))
     }),
     pure("split_text", 2..=3, "text[]", |call| {
         let Some(value) = call.text(0) else { return Ok(ScalarValue::Null) };

@@ -1,11 +1,9 @@
 //! Comparisons of rows, column by column: where a NULL decides, so is the result. DataFusion compares records, in which
 //! NULL is a value like others.
 
-use std::ops::ControlFlow;
-
 use datafusion::logical_expr::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::logical_expr::sqlparser::ast::{
-    self, BinaryOperator, Expr, Query, SetExpr, TableFactor, UnaryOperator, Value, VisitMut as _, VisitorMut,
+    self, BinaryOperator, Expr, Query, SetExpr, TableFactor, UnaryOperator, Value,
 };
 
 use super::take;
@@ -14,7 +12,11 @@ use super::take;
 pub fn compared(expr: &mut Expr) -> Option<Expr> {
     match expr {
         Expr::BinaryOp { left, op, right } => {
-            let (Expr::Tuple(left), Expr::Tuple(right)) = (left.as_mut(), right.as_mut()) else { return None };
+            let Expr::Tuple(left) = left.as_mut() else { return None };
+            if let Expr::Subquery(subquery) = right.as_ref() {
+                return of_one(left, op, subquery);
+            }
+            let Expr::Tuple(right) = right.as_mut() else { return None };
             if left.len() != right.len() {
                 return None;
             }
@@ -35,27 +37,43 @@ pub fn compared(expr: &mut Expr) -> Option<Expr> {
         }
         Expr::InSubquery { expr, subquery, negated } => {
             let Expr::Tuple(row) = expr.as_ref() else { return None };
-            let within = among(row, subquery)?;
+            let within = among(row, &BinaryOperator::Eq, subquery)?;
             Some(if *negated { not(within) } else { within })
         }
         _ => None,
     }
 }
 
-/// `(a, b) IN (SELECT ...)`: true where a row is equal, else NULL where one may be.
-fn among(row: &[Expr], subquery: &Query) -> Option<Expr> {
-    let columns: Vec<String> = (1..=row.len()).map(|n| format!("\"row {n}\"")).collect();
-    let equal = |is_null: &str| {
-        let pairs: Vec<String> = columns.iter().map(|column| format!("NULL = {column}")).collect();
-        let condition = format!("({}) {is_null}", pairs.join(" AND "));
-        let text = format!("SELECT 1 FROM (SELECT 1) AS \"rows\"({}) WHERE {condition}", columns.join(", "));
-        let mut query = super::parse_query(&text)?;
-        let SetExpr::Select(select) = query.body.as_mut() else { return None };
-        if let TableFactor::Derived { subquery: rows, .. } = &mut select.from.first_mut()?.relation {
-            **rows = subquery.clone();
+/// `x < ANY (SELECT ...)` and ALL, of a row or of one value. Of the one value, IN says the same of `= ANY`.
+pub fn of_any(expr: &mut Expr) -> Option<Expr> {
+    match expr {
+        Expr::AnyOp { left, compare_op, right, .. } => {
+            let Expr::Subquery(subquery) = right.as_ref() else { return None };
+            among(&row_of(left, compare_op, &BinaryOperator::Eq)?, compare_op, subquery)
         }
-        let mut items = row.iter();
-        let _ = select.selection.visit(&mut Fill(&mut items));
+        Expr::AllOp { left, compare_op, right } => {
+            let Expr::Subquery(subquery) = right.as_ref() else { return None };
+            among(&row_of(left, compare_op, &BinaryOperator::NotEq)?, &opposite(compare_op)?, subquery).map(not)
+        }
+        _ => None,
+    }
+}
+
+fn row_of(left: &Expr, op: &BinaryOperator, is_in: &BinaryOperator) -> Option<Vec<Expr>> {
+    match left {
+        Expr::Tuple(row) => Some(row.clone()),
+        value => (op != is_in).then(|| vec![value.clone()]),
+    }
+}
+
+/// `(a, b) op ANY (SELECT ...)`: true where it is so of a row, else NULL where it may be.
+fn among(row: &[Expr], op: &BinaryOperator, subquery: &Query) -> Option<Expr> {
+    let exists = |is: &str| {
+        let mut query = over_rows(row, op, subquery)?;
+        let SetExpr::Select(select) = query.body.as_mut() else { return None };
+        let condition = Box::new(select.selection.take()?);
+        let condition = if is == "true" { Expr::IsTrue(condition) } else { Expr::IsNull(condition) };
+        select.selection = Some(condition);
         Some(Expr::Exists { subquery: query, negated: false })
     };
     let case = |condition: Expr, result: Value| ast::CaseWhen { condition, result: Expr::Value(result.into()) };
@@ -63,26 +81,44 @@ fn among(row: &[Expr], subquery: &Query) -> Option<Expr> {
         case_token: AttachedToken::empty(),
         end_token: AttachedToken::empty(),
         operand: None,
-        conditions: vec![case(equal("IS TRUE")?, Value::Boolean(true)), case(equal("IS NULL")?, Value::Null)],
+        conditions: vec![case(exists("true")?, Value::Boolean(true)), case(exists("null")?, Value::Null)],
         else_result: Some(Box::new(Expr::Value(Value::Boolean(false).into()))),
     }))
 }
 
-/// Puts the items of a row where the NULLs are, from left to right.
-struct Fill<'a, 'b>(&'a mut std::slice::Iter<'b, Expr>);
+/// `(a, b) op (SELECT ...)`: what it is of the only row.
+fn of_one(row: &[Expr], op: &BinaryOperator, subquery: &Query) -> Option<Expr> {
+    let mut query = over_rows(row, op, subquery)?;
+    let SetExpr::Select(select) = query.body.as_mut() else { return None };
+    select.projection = vec![ast::SelectItem::UnnamedExpr(select.selection.take()?)];
+    Some(Expr::Subquery(query))
+}
 
-impl VisitorMut for Fill<'_, '_> {
-    type Break = ();
-
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if let Expr::BinaryOp { left, op: BinaryOperator::Eq, .. } = expr
-            && matches!(left.as_ref(), Expr::Value(value) if value.value == Value::Null)
-            && let Some(item) = self.0.next()
-        {
-            **left = item.clone();
-        }
-        ControlFlow::Continue(())
+/// A query of a subquery's rows whose condition compares a row with them.
+fn over_rows(row: &[Expr], op: &BinaryOperator, subquery: &Query) -> Option<Box<Query>> {
+    let columns: Vec<String> = (1..=row.len()).map(|n| format!("row {n}")).collect();
+    let names: Vec<String> = columns.iter().map(|column| format!("\"{column}\"")).collect();
+    let mut query = super::parse_query(&format!("SELECT 1 FROM (SELECT 1) AS \"rows\"({})", names.join(", ")))?;
+    let SetExpr::Select(select) = query.body.as_mut() else { return None };
+    if let TableFactor::Derived { subquery: rows, .. } = &mut select.from.first_mut()?.relation {
+        **rows = subquery.clone();
     }
+    let mut other: Vec<Expr> =
+        columns.into_iter().map(|column| Expr::Identifier(ast::Ident::with_quote('"', column))).collect();
+    select.selection = Some(comparison(op, &mut row.to_vec(), &mut other)?);
+    Some(query)
+}
+
+fn opposite(op: &BinaryOperator) -> Option<BinaryOperator> {
+    Some(match op {
+        BinaryOperator::Eq => BinaryOperator::NotEq,
+        BinaryOperator::NotEq => BinaryOperator::Eq,
+        BinaryOperator::Lt => BinaryOperator::GtEq,
+        BinaryOperator::LtEq => BinaryOperator::Gt,
+        BinaryOperator::Gt => BinaryOperator::LtEq,
+        BinaryOperator::GtEq => BinaryOperator::Lt,
+        _ => return None,
+    })
 }
 
 fn comparison(op: &BinaryOperator, left: &mut [Expr], right: &mut [Expr]) -> Option<Expr> {

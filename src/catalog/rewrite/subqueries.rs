@@ -11,15 +11,26 @@ use datafusion::logical_expr::sqlparser::ast::{
 use super::super::functions::SINGLE_VALUE;
 use super::{call, is_named, parse_query};
 
+/// What tells an aggregate that is put in here from one of the statement's: it says what goes without saying.
+const OURS: ast::NullTreatment = ast::NullTreatment::RespectNulls;
+
 /// `array(SELECT x ...)`: an aggregate, and an empty array where there is no row.
 pub fn array_of(query: &mut Query) -> Expr {
     let mut query = query.clone();
-    let direct = plain_select(&mut query).is_some() && query.limit_clause.is_none() && query.fetch.is_none();
+    let mut finder = Finder::new();
+    let direct = plain_select(&mut query).is_some_and(|item| {
+        let _ = ast::Visit::visit(item, &mut finder);
+        !finder.window
+    }) && query.limit_clause.is_none()
+        && query.fetch.is_none();
     if direct {
         let order = order_by(&mut query);
         if let Some(item) = plain_select(&mut query) {
             let x = std::mem::replace(item, Expr::Value(Value::Null.into()));
             *item = aggregate("array_agg", x, order);
+            if let Expr::Function(function) = item {
+                function.null_treatment = Some(OURS);
+            }
         }
         return call("array_or_empty", vec![Expr::Subquery(Box::new(query))]);
     }
@@ -107,7 +118,12 @@ pub fn one_row(query: &mut Query) {
         Some(_) => return wrap(query, SINGLE_VALUE),
     };
     let Some(item) = plain_select(query) else { return };
-    if contains_aggregate(item) {
+    let mut finder = Finder::new();
+    let _ = ast::Visit::visit(item, &mut finder);
+    if finder.window {
+        return wrap(query, SINGLE_VALUE);
+    }
+    if finder.outside || finder.inside {
         return;
     }
     let order = order_by(query);
@@ -150,9 +166,10 @@ pub fn lone_value(query: &mut Query) -> Option<Expr> {
     }
     match select.projection.as_mut_slice() {
         [SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }] => {
-            let mut finder = Finder::default();
+            let mut finder = Finder::new();
             let _ = ast::Visit::visit(item, &mut finder);
-            if finder.outside {
+            // An aggregate of outer columns is the outer query's.
+            if finder.window || (finder.outside && !finder.of_columns) {
                 return None;
             }
             let value = match select.selection.take() {
@@ -163,7 +180,7 @@ pub fn lone_value(query: &mut Query) -> Option<Expr> {
                     conditions: vec![CaseWhen { condition, result: super::take(item) }],
                     else_result: None,
                 },
-                None if finder.has_subquery => super::take(item),
+                None if finder.has_subquery || finder.outside => super::take(item),
                 None => return None,
             };
             Some(Expr::Nested(Box::new(value)))
@@ -220,23 +237,23 @@ fn aggregate(name: &str, x: Expr, order: Vec<ast::OrderByExpr>) -> Expr {
     expr
 }
 
-/// Whether an aggregate is anywhere in it.
-fn contains_aggregate(expr: &Expr) -> bool {
-    let mut finder = Finder::default();
-    let _ = ast::Visit::visit(expr, &mut finder);
-    finder.outside || finder.inside
-}
-
 /// Looks for aggregates and sets of rows, within subqueries and outside of them.
-#[derive(Default)]
 struct Finder {
     depth: usize,
     has_subquery: bool,
     outside: bool,
     inside: bool,
+    /// Whether there is a window function outside.
+    window: bool,
+    /// Whether each aggregate outside has a column in it.
+    of_columns: bool,
 }
 
 impl Finder {
+    fn new() -> Self {
+        Self { depth: 0, has_subquery: false, outside: false, inside: false, window: false, of_columns: true }
+    }
+
     const AGGREGATES: &[&str] = &[
         "count",
         "sum",
@@ -287,10 +304,19 @@ impl ast::Visitor for Finder {
     }
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        if let Expr::Function(function) = expr
-            && Self::AGGREGATES.iter().any(|name| is_named(&function.name, name))
-        {
+        let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
+        if function.over.is_some() {
+            self.window |= self.depth == 0;
+        } else if Self::AGGREGATES.iter().any(|name| is_named(&function.name, name)) {
             *(if self.depth == 0 { &mut self.outside } else { &mut self.inside }) = true;
+            if self.depth == 0 {
+                let is_column = |expr: &Expr| matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+                let found = ast::visit_expressions(function, |expr| match is_column(expr) {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                });
+                self.of_columns &= found.is_break() && !is_named(&function.name, "unnest");
+            }
         }
         ControlFlow::Continue(())
     }

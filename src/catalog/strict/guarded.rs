@@ -15,6 +15,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable as _, Operator};
 use super::checked;
 use crate::catalog::cast::CAST;
 use crate::catalog::casts;
+use crate::catalog::subquery::subquery_of;
 
 /// A CASE of truth values as one of numbers, where a branch can fail.
 ///
@@ -47,7 +48,7 @@ pub fn condition(condition: Expr, schema: &DFSchema) -> DfResult<Transformed<Exp
     let (mut before, mut all) = (Vec::new(), Vec::new());
     for part in parts {
         // A subquery becomes a join only where it stands alone.
-        let alone = is_guarded(&part) || part.is_volatile() || part.exists(|expr| Ok(is_subquery(expr)))?;
+        let alone = is_guarded(&part) || part.is_volatile() || part.exists(|expr| Ok(subquery_of(expr).is_some()))?;
         let fails = can_fail(&part);
         let guard = if fails && !alone { conjunction(before.clone()) } else { None };
         if !fails && !alone {
@@ -73,10 +74,6 @@ fn is_one(case: Case) -> Expr {
 fn is_guarded(expr: &Expr) -> bool {
     let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = expr else { return false };
     matches!(left.as_ref(), Expr::Case(_)) && matches!(right.as_ref(), Expr::Literal(ScalarValue::Int8(Some(1)), _))
-}
-
-fn is_subquery(expr: &Expr) -> bool {
-    matches!(expr, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_))
 }
 
 /// Whether an expression can be an error of a row: arithmetic, and a cast of a value.

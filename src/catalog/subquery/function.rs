@@ -17,6 +17,7 @@ use datafusion::common::{Column, ScalarValue};
 use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::execution::session_state::SessionState;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::expr::Exists;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
 use datafusion::logical_expr::{
@@ -208,19 +209,13 @@ impl ByRow {
                             Some(value) => Transformed::yes(Expr::Literal(value.clone(), None)),
                             None => Transformed::no(Expr::OuterReferenceColumn(field, column)),
                         },
-                        Expr::ScalarSubquery(mut subquery) => {
-                            forget(&mut subquery, &value);
-                            Transformed::yes(Expr::ScalarSubquery(subquery))
-                        }
-                        Expr::Exists(mut exists) => {
-                            forget(&mut exists.subquery, &value);
-                            Transformed::yes(Expr::Exists(exists))
-                        }
-                        Expr::InSubquery(mut within) => {
-                            forget(&mut within.subquery, &value);
-                            Transformed::yes(Expr::InSubquery(within))
-                        }
-                        other => Transformed::no(other),
+                        mut other => match subquery_mut(&mut other) {
+                            Some(subquery) => {
+                                forget(subquery, &value);
+                                Transformed::yes(other)
+                            }
+                            None => Transformed::no(other),
+                        },
                     })
                 })?;
                 Ok(expr.update_data(|expr| name.restore(expr)))
@@ -281,6 +276,15 @@ fn records(fields: &Fields, batches: &[RecordBatch], one_of_nulls: bool) -> DfRe
     let item = Arc::new(datafusion::arrow::datatypes::Field::new_list_field(items.data_type().clone(), true));
     let list = ListArray::try_new(item, OffsetBuffer::from_lengths([rows]), Arc::new(items), None)?;
     Ok(ScalarValue::List(Arc::new(list)))
+}
+
+fn subquery_mut(expr: &mut Expr) -> Option<&mut Subquery> {
+    match expr {
+        Expr::ScalarSubquery(subquery) | Expr::Exists(Exists { subquery, .. }) => Some(subquery),
+        Expr::InSubquery(within) => Some(&mut within.subquery),
+        Expr::SetComparison(compared) => Some(&mut compared.subquery),
+        _ => None,
+    }
 }
 
 /// A subquery within no longer refers to what has a value now.

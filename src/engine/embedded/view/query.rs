@@ -8,6 +8,7 @@ use datafusion::sql::sqlparser::ast::{
     SetOperator, SetQuantifier, TableFactor, Value, visit_expressions,
 };
 
+use crate::catalog::fold;
 use crate::error::{Error, Result};
 
 /// A query whose outermost columns are named [`internal_name`], and the names that they should have.
@@ -154,7 +155,7 @@ fn name_outermost(select: &mut Select) -> Vec<String> {
     for item in &mut select.projection {
         let (expr, name) = match item {
             SelectItem::UnnamedExpr(expr) => (expr, None),
-            SelectItem::ExprWithAlias { expr, alias } => (expr, Some(folded(alias))),
+            SelectItem::ExprWithAlias { expr, alias } => (expr, Some(fold(alias))),
             _ => continue,
         };
         let alias = Ident::with_quote('"', internal_name(names.len()));
@@ -162,10 +163,6 @@ fn name_outermost(select: &mut Select) -> Vec<String> {
         *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
     }
     names
-}
-
-fn folded(ident: &Ident) -> String {
-    if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
 }
 
 /// The name that PostgreSQL gives a column that has none.
@@ -177,8 +174,8 @@ fn name_of(expr: &Expr) -> String {
 fn named(expr: &Expr) -> Option<(String, bool)> {
     let strong = |name: &str| Some((name.to_owned(), true));
     match expr {
-        Expr::Identifier(ident) => Some((folded(ident), true)),
-        Expr::CompoundIdentifier(idents) => idents.last().map(|ident| (folded(ident), true)),
+        Expr::Identifier(ident) => Some((fold(ident), true)),
+        Expr::CompoundIdentifier(idents) => idents.last().map(|ident| (fold(ident), true)),
         Expr::Nested(inner) => named(inner),
         Expr::Collate { expr, .. } => named(expr),
         Expr::Function(function) => Some((function_name(function), true)),
@@ -231,7 +228,7 @@ fn type_name(written: &str) -> String {
 
 fn function_name(function: &Function) -> String {
     match function.name.0.last() {
-        Some(ObjectNamePart::Identifier(ident)) => folded(ident),
+        Some(ObjectNamePart::Identifier(ident)) => fold(ident),
         _ => function.name.to_string().to_lowercase(),
     }
 }
