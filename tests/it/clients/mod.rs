@@ -67,7 +67,6 @@ clients! {
     power_bi: "Power BI", matrix::REPLAYED_TOOLS, Runtime::Python("power_bi.py");
     tableau: "Tableau", matrix::REPLAYED_TOOLS, Runtime::Python("tableau.py");
     django: "Django", matrix::REPLAYED_TOOLS, Runtime::Python("django_.py");
-    postgres_exporter: "postgres_exporter", matrix::REPLAYED_TOOLS, Runtime::Python("postgres_exporter.py");
     npgsql: "Npgsql", matrix::REPLAYED, Runtime::Python("npgsql.py");
 }
 
