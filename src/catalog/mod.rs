@@ -26,6 +26,7 @@ mod explain;
 mod filter;
 mod functions;
 mod guard;
+pub mod held;
 mod interrupt;
 mod levels;
 mod marks;

@@ -7,6 +7,8 @@ use datafusion::logical_expr::sqlparser::ast::{
     FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, Select, SetExpr, Statement,
     TableFactor, Value, VisitMut as _, VisitorMut,
 };
+use datafusion::logical_expr::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::logical_expr::sqlparser::parser::Parser;
 
 use super::casts;
 use super::functions::{REG_TYPES, oid_function, text_function};
@@ -24,7 +26,7 @@ mod sets;
 mod subqueries;
 mod with;
 
-use columns::{hide, name_columns, system_columns};
+use columns::{hide, name_columns, qualify_wildcards, system_columns};
 use factors::{check_rescale, check_rescale_records, is_check_rescale, is_options_to_table, options_to_table};
 use subqueries::{array_of, one_row};
 
@@ -56,7 +58,7 @@ pub fn statement(statement: &mut Statement, has_hidden: HasHidden<'_>) -> Result
         columns::part_from_order(query);
     }
     with::part(statement);
-    let mut rewriter = Rewriter { has_hidden: names.found.then_some(has_hidden) };
+    let mut rewriter = Rewriter { has_hidden: names.found.then_some(has_hidden), depth: 0 };
     match statement.visit(&mut rewriter) {
         ControlFlow::Continue(()) => Ok(names.found),
         ControlFlow::Break(error) => Err(*error),
@@ -88,6 +90,8 @@ impl VisitorMut for Names {
 struct Rewriter<'a> {
     /// Whether a relation has hidden columns. `None`: the statement names none, so that nobody gets to see them.
     has_hidden: Option<HasHidden<'a>>,
+    /// Queries that the present one is within, itself among them.
+    depth: usize,
 }
 
 impl VisitorMut for Rewriter<'_> {
@@ -97,6 +101,8 @@ impl VisitorMut for Rewriter<'_> {
         if query.limit_clause.is_none() {
             query.limit_clause = subqueries::fetched(&mut query.fetch);
         }
+        self.depth += 1;
+        table_commands(&mut query.body);
         self.set_expr(&mut query.body);
         ControlFlow::Continue(())
     }
@@ -160,6 +166,7 @@ impl VisitorMut for Rewriter<'_> {
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
         numbers::limits(query);
+        self.depth -= 1;
         ControlFlow::Continue(())
     }
 }
@@ -171,8 +178,9 @@ impl Rewriter<'_> {
                 if let Some(has_hidden) = self.has_hidden {
                     hide(select, has_hidden);
                 }
+                qualify_wildcards(select);
                 system_columns(select);
-                name_columns(select);
+                name_columns(select, self.depth == 1);
                 records::write_out(select);
                 check_rescale_records(select);
                 sets::in_projection(select);
@@ -183,6 +191,30 @@ impl Rewriter<'_> {
             }
             _ => {}
         }
+    }
+}
+
+/// `TABLE t` as `SELECT * FROM t`. The parser forgets whether the name was quoted: where that matters, DataFusion refuses it.
+fn table_commands(body: &mut SetExpr) {
+    match body {
+        SetExpr::Table(table) => {
+            let parts = [table.schema_name.as_deref(), table.table_name.as_deref()];
+            let parts: Vec<String> =
+                parts.into_iter().flatten().map(|part| Ident::with_quote('"', part).to_string()).collect();
+            let name = parts.join(".");
+            if name.is_empty() || name.chars().any(char::is_uppercase) {
+                return;
+            }
+            let parsed = Parser::new(&PostgreSqlDialect {}).try_with_sql(&format!("SELECT * FROM {name}"));
+            if let Ok(query) = parsed.and_then(|mut parser| parser.parse_query()) {
+                *body = *query.body;
+            }
+        }
+        SetExpr::SetOperation { left, right, .. } => {
+            table_commands(left);
+            table_commands(right);
+        }
+        _ => {}
     }
 }
 

@@ -13,6 +13,7 @@ use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, Ex
 use rusqlite::Connection;
 
 use super::guard::Guard;
+use super::held::Held;
 use crate::clock::now_micros;
 use crate::error::{Error, Result};
 use crate::store::Snapshot;
@@ -35,6 +36,11 @@ pub trait Host: Send + Sync + fmt::Debug {
 
     /// Every client connection: `pg_stat_activity`.
     fn activity(&self) -> Vec<Activity>;
+
+    /// What the session holds on to: `pg_prepared_statements` and `pg_cursors`.
+    fn held(&self) -> Held {
+        Held::default()
+    }
 
     /// Cancels what the connection runs. False: there is no such connection.
     fn cancel(&self, pid: i32) -> bool;

@@ -14,7 +14,7 @@ use datafusion::error::Result as DfResult;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, TypePlanner};
-use datafusion::logical_expr::sqlparser::ast::{DataType as SqlType, Statement, TimezoneInfo};
+use datafusion::logical_expr::sqlparser::ast::{DataType as SqlType, ExactNumberInfo, Statement, TimezoneInfo};
 use datafusion::logical_expr::{AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF};
 use datafusion::optimizer::Analyzer;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
@@ -519,6 +519,9 @@ impl TypePlanner for PgTypes {
             },
             SqlType::Time(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => "time",
             SqlType::Interval { .. } => "interval",
+            // By its number of bits, and by itself the larger of the two.
+            SqlType::Float(ExactNumberInfo::Precision(..=24)) => "float4",
+            SqlType::Float(_) => "float8",
             _ => "",
         };
         if let Some(known) = types::by_name(named) {

@@ -88,6 +88,8 @@ const FILES: &[(&str, &str)] = embed![
     "pg_catalog.pg_namespace"
     "pg_catalog.pg_roles"
     "pg_catalog.pg_shadow"
+    "pg_catalog.pg_stat_archiver"
+    "pg_catalog.pg_stat_bgwriter"
     "pg_catalog.pg_stat_user_tables"
     "pg_catalog.pg_tables"
     "pg_catalog.pg_tablespace"

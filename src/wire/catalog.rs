@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::errors::from_datafusion;
 use super::{PlanSession, Planner, SessionInfo, Snapshot, SnapshotHandle};
+use crate::catalog::held::Held;
 use crate::catalog::{self, Activity, Catalog, Host, Setting};
 use crate::error::Result;
 use crate::store::{self, Store};
@@ -164,6 +165,10 @@ impl Host for SessionHost {
                 query: session.query,
             })
             .collect()
+    }
+
+    fn held(&self) -> Held {
+        self.info.held.clone()
     }
 
     fn cancel(&self, pid: i32) -> bool {

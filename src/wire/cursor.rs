@@ -12,6 +12,8 @@ use super::encode::{Column, Style};
 use super::rows::{Reply, Rows, Tag};
 use super::session::Session;
 use super::{encode, errors, limits};
+use crate::catalog::held;
+use crate::clock::now_micros;
 use crate::command::Parsed;
 use crate::command::ast::{Direction, Session as Ast, Statement};
 use crate::error::{Error, Result};
@@ -23,6 +25,13 @@ pub(super) struct Cursor {
     pub hold: bool,
     /// How many savepoints were open when it was declared: going back behind the last of them undoes it.
     pub depth: usize,
+    /// What the client sent to declare it.
+    text: String,
+    binary: bool,
+    /// Whether it may go backwards too.
+    scroll: bool,
+    /// When it was declared, in microseconds since 1970.
+    declared_at: i64,
     content: Content,
 }
 
@@ -31,6 +40,20 @@ enum Content {
     Stream { rows: Box<Rows>, at: u64 },
     /// All rows, and where the cursor stands: on row `at`, counted from 1; 0 is before the first.
     All { rows: RecordBatch, at: usize },
+}
+
+impl Cursor {
+    /// Its row of `pg_cursors`.
+    pub fn held(&self, name: &str) -> held::Cursor {
+        held::Cursor {
+            name: name.to_owned(),
+            text: self.text.clone(),
+            hold: self.hold,
+            binary: self.binary,
+            scroll: self.scroll,
+            declared_at: self.declared_at,
+        }
+    }
 }
 
 /// No such cursor.
@@ -63,7 +86,10 @@ impl Session {
             Content::Stream { rows: Box::new(rows), at: 0 }
         };
         let depth = self.transaction.savepoints();
-        self.cursors.insert(name.clone(), Cursor { columns, hold: *hold, depth, content });
+        let (text, declared_at) = (self.text.clone(), now_micros());
+        let scroll = scroll.unwrap_or(matches!(content, Content::All { .. }));
+        let cursor = Cursor { columns, hold: *hold, depth, text, binary: *binary, scroll, declared_at, content };
+        self.cursors.insert(name.clone(), cursor);
         Ok(Reply::done("DECLARE CURSOR"))
     }
 
@@ -155,7 +181,17 @@ impl Session {
     fn begun_portal(&mut self, name: &str) -> Option<Cursor> {
         let rows = self.portals.get_mut(name)?.begun()?;
         let columns = Arc::clone(&rows.columns);
-        Some(Cursor { columns, hold: false, depth: 0, content: Content::Stream { rows, at: u64::MAX } })
+        let content = Content::Stream { rows, at: u64::MAX };
+        Some(Cursor {
+            columns,
+            hold: false,
+            depth: 0,
+            text: String::new(),
+            binary: false,
+            scroll: false,
+            declared_at: 0,
+            content,
+        })
     }
 }
 

@@ -1,9 +1,11 @@
 //! The life of one statement.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
+use pgwire::api::Type;
 use tokio_util::sync::CancellationToken;
 
 use super::encode::{self, Style};
@@ -13,6 +15,7 @@ use super::rows::{Reply, Rows, Tag};
 use super::session::Session;
 use super::transaction::Status;
 use super::{Outcome, errors};
+use crate::catalog::{held, types};
 use crate::command;
 use crate::command::ast::{Command, Statement};
 use crate::error::{Error, Result};
@@ -95,6 +98,10 @@ impl Session {
     async fn query(&mut self, prepared: &Prepared, params: &[Param], token: &CancellationToken) -> Result<Reply> {
         self.take_snapshot()?;
         let plan = self.plan_of(prepared)?;
+        prepared.runs.fetch_add(1, Ordering::Relaxed);
+        if plan.reads_held {
+            self.tell_held();
+        }
         let physical = match plan.kept() {
             Some(physical) => reset_plan_states(physical).map_err(errors::from_datafusion)?,
             None => {
@@ -112,6 +119,31 @@ impl Session {
         let columns = prepared.columns.clone().unwrap_or_default();
         Ok(Reply::Rows(Rows::from_stream(columns, stream, prepared.tag(), Style::of(&self.settings))))
     }
+}
+
+impl Session {
+    /// Tells queries what is held now. Unnamed statements and portals last for one message, and aren't listed.
+    fn tell_held(&self) {
+        let named = self.statements.iter().filter(|(name, _)| !name.is_empty());
+        let statements = named.map(|(name, prepared)| held::Statement {
+            name: name.clone(),
+            text: prepared.source.clone(),
+            prepared_at: prepared.prepared_at,
+            types: prepared.types.iter().map(sql_name).collect(),
+            from_sql: prepared.from_sql,
+            runs: prepared.runs.load(Ordering::Relaxed),
+        });
+        let cursors = self.cursors.iter().map(|(name, cursor)| cursor.held(name));
+        let portals = self.portals.iter().filter(|(name, _)| !name.is_empty());
+        let portals = portals.map(|(name, portal)| portal.held(name));
+        self.held.tell(statements.collect(), cursors.chain(portals).collect());
+    }
+}
+
+/// A type in SQL's words.
+fn sql_name(pg_type: &Type) -> String {
+    let known = types::TYPES.iter().find(|known| known.oid == pg_type.oid());
+    known.map_or_else(|| pg_type.name().to_owned(), |known| known.sql.to_owned())
 }
 
 /// The plan with the values of its `$n`.

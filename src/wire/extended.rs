@@ -16,6 +16,8 @@ use super::params::{self, Param};
 use super::prepared::Prepared;
 use super::rows::{Reply, Rows};
 use super::session::Session;
+use crate::catalog::held;
+use crate::clock::now_micros;
 use crate::command;
 use crate::command::ast::Direction;
 use crate::error::{Error, Result};
@@ -25,6 +27,8 @@ pub(super) struct Portal {
     prepared: Arc<Prepared>,
     params: Vec<Param>,
     formats: Vec<i16>,
+    /// When it was bound, in microseconds since 1970.
+    bound_at: i64,
     state: State,
 }
 
@@ -36,6 +40,18 @@ enum State {
 }
 
 impl Portal {
+    /// Its row of `pg_cursors`.
+    pub fn held(&self, name: &str) -> held::Cursor {
+        held::Cursor {
+            name: name.to_owned(),
+            text: self.prepared.source.clone(),
+            hold: false,
+            binary: self.formats.first() == Some(&1),
+            scroll: false,
+            declared_at: self.bound_at,
+        }
+    }
+
     /// Takes the rows that are still to come out, if some have been sent.
     pub fn begun(&mut self) -> Option<Box<Rows>> {
         match std::mem::replace(&mut self.state, State::Done) {
@@ -126,7 +142,8 @@ pub(super) async fn bind(link: &mut Link, session: &mut Session, message: Bind) 
         encode::with_formats(columns, &message.result_column_format_codes)?;
     }
     let formats = message.result_column_format_codes;
-    session.portals.insert(portal_name, Portal { prepared, params, formats, state: State::Ready });
+    let portal = Portal { prepared, params, formats, bound_at: now_micros(), state: State::Ready };
+    session.portals.insert(portal_name, portal);
     link.feed(Backend::BindComplete(BindComplete::new())).await?;
     Ok(())
 }

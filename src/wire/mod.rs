@@ -77,6 +77,7 @@ pub use self::setting_table::SERVER_VERSION;
 pub use self::settings::SettingsView;
 pub use self::tls::{Tls, end_point};
 use crate::catalog::Origin;
+use crate::catalog::held::Held;
 use crate::command::ast::Command;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
@@ -262,6 +263,8 @@ pub struct SessionInfo {
     pub pid: i32,
     /// The session's settings.
     pub settings: SettingsView,
+    /// What the session holds on to: `pg_prepared_statements` and `pg_cursors`.
+    pub held: Held,
     /// All sessions: `pg_stat_activity`, `pg_cancel_backend`, `pg_terminate_backend`.
     pub sessions: Arc<Registry>,
 }

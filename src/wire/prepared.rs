@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
+use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
@@ -17,8 +18,9 @@ use super::encode::{self, Column, PG_TYPE_KEY};
 use super::rows::Tag;
 use super::session::Session;
 use super::{errors, params};
-use crate::catalog::casts;
 use crate::catalog::types::PgType;
+use crate::catalog::{casts, held};
+use crate::clock::now_micros;
 use crate::command::Parsed;
 use crate::command::ast::{AlterAction, Command, ObjectKind, RoleCommand, Session as Own, Statement};
 use crate::error::{Error, Result};
@@ -27,6 +29,14 @@ use crate::error::{Error, Result};
 pub(super) struct Prepared {
     /// As written.
     pub text: String,
+    /// What the client sent, of which it may be a part.
+    pub source: String,
+    /// By PREPARE, not by the protocol's message.
+    pub from_sql: bool,
+    /// When, in microseconds since 1970.
+    pub prepared_at: i64,
+    /// How often it ran.
+    pub runs: AtomicI64,
     pub parsed: Parsed,
     /// The types of `$1`, `$2`, ...
     pub types: Vec<Type>,
@@ -49,6 +59,8 @@ pub(super) struct Plan {
     pub targets: Vec<Option<DataType>>,
     /// Whether the physical plan gives the right result at any later time: no `now()` is worked into it.
     pub may_be_kept: bool,
+    /// Whether it reads of the session's own statements and cursors.
+    pub reads_held: bool,
     physical: Mutex<Option<Arc<dyn ExecutionPlan>>>,
     /// To what it applies.
     basis: Basis,
@@ -99,6 +111,10 @@ impl Session {
     pub(super) fn prepare(&mut self, parsed: Parsed, declared: &[Option<Type>]) -> Result<Arc<Prepared>> {
         let mut prepared = Prepared {
             text: parsed.text.clone(),
+            source: self.text.clone(),
+            from_sql: false,
+            prepared_at: now_micros(),
+            runs: AtomicI64::new(0),
             types: (0..parsed.params.max(declared.len())).map(|n| declared_type(declared, n)).collect(),
             columns: None,
             parsed,
@@ -229,8 +245,9 @@ impl Session {
             }
         }
         let may_be_kept = is_timeless(&logical)?;
+        let reads_held = held::is_read_by(&logical).map_err(errors::from_datafusion)?;
         let targets = inferred.into_iter().map(|field| field.map(|field| field.data_type().clone())).collect();
-        Ok(Plan { logical, targets, may_be_kept, physical: Mutex::new(None), basis })
+        Ok(Plan { logical, targets, may_be_kept, reads_held, physical: Mutex::new(None), basis })
     }
 }
 

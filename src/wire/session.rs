@@ -14,6 +14,7 @@ use super::rows::{Interrupt, Reply, Rows, Tag};
 use super::settings::Settings;
 use super::transaction::{Status, Transaction};
 use super::{Caller, Notice, PlanSession, SettingsView, Severity, Shared, limits};
+use crate::catalog::held::Held;
 use crate::command::Parsed;
 use crate::command::ast::{Discard, Session as Statement, SetValue, Statement as Sent, TransactionModes};
 use crate::error::{Error, Result};
@@ -34,6 +35,8 @@ pub(super) struct Session {
     pub recent: Vec<(String, Arc<Prepared>)>,
     pub portals: HashMap<String, Portal>,
     pub cursors: HashMap<String, Cursor>,
+    /// Where queries read of the statements and cursors.
+    pub held: Held,
     /// The text that is being answered.
     pub text: String,
     /// Where in it the present statement starts, as a character index from 1.
@@ -51,6 +54,7 @@ impl Session {
         user: &str,
         settings: SettingsView,
         plans: Box<dyn PlanSession>,
+        held: Held,
     ) -> Self {
         let (told, told_version) = settings.read(|settings| (settings.reported().collect(), settings.version()));
         Self {
@@ -65,6 +69,7 @@ impl Session {
             recent: Vec::new(),
             portals: HashMap::new(),
             cursors: HashMap::new(),
+            held,
             text: String::new(),
             start: 1,
             notices: Vec::new(),
@@ -322,7 +327,10 @@ impl Session {
                 }
                 limits::check_prepared(&self.shared, &self.statements, &statement.text)?;
                 let types = types.iter().map(|name| super::params::type_by_name(name)).collect::<Result<Vec<_>>>()?;
-                let prepared = self.prepare(statement.as_ref().clone(), &types)?;
+                let mut prepared = self.prepare(statement.as_ref().clone(), &types)?;
+                if let Some(prepared) = Arc::get_mut(&mut prepared) {
+                    prepared.from_sql = true;
+                }
                 self.statements.insert(name.clone(), prepared);
                 Reply::done("PREPARE")
             }

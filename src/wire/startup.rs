@@ -17,6 +17,7 @@ use super::session::Session;
 use super::settings::Settings;
 use super::tls::Tls;
 use super::{DATABASE, SessionInfo, SettingsView, Shared, limits, login};
+use crate::catalog::held::Held;
 use crate::error::{Error, Result};
 use crate::store::users::User;
 
@@ -212,10 +213,12 @@ fn open(
         user: name.to_owned(),
         pid: entry.pid,
         settings: settings.clone(),
+        held: Held::default(),
         sessions: Arc::clone(&shared.sessions),
     };
+    let held = info.held.clone();
     let plans = shared.planner.session(info);
-    Ok(Session::new(shared, entry, name, settings, plans))
+    Ok(Session::new(shared, entry, name, settings, plans, held))
 }
 
 /// The session's settings: whatever the packet holds that has no meaning of its own.

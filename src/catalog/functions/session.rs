@@ -87,6 +87,16 @@ pub const FUNCTIONS: &[Definition] = &[
     stable("pg_conf_load_time", 0..=0, "timestamptz", started),
     stable("pg_is_in_recovery", 0..=0, "bool", |_| Ok(ScalarValue::Boolean(Some(false)))),
     stable("pg_is_wal_replay_paused", 0..=0, "bool", |_| Ok(ScalarValue::Boolean(Some(false)))),
+    // A server that is no standby has received and replayed nothing, and here there is no log either.
+    stable("pg_last_wal_receive_lsn", 0..=0, "text", |_| Ok(text(None::<&str>))),
+    stable("pg_last_wal_replay_lsn", 0..=0, "text", |_| Ok(text(None::<&str>))),
+    stable("pg_current_wal_lsn", 0..=0, "text", |_| Ok(text(None::<&str>))),
+    stable("pg_current_wal_insert_lsn", 0..=0, "text", |_| Ok(text(None::<&str>))),
+    stable("pg_current_wal_flush_lsn", 0..=0, "text", |_| Ok(text(None::<&str>))),
+    stable("pg_last_xact_replay_timestamp", 0..=0, "timestamptz", |_| {
+        Ok(ScalarValue::TimestampMicrosecond(None, Some(UTC.into())))
+    }),
+    stable("pg_current_xact_id_if_assigned", 0..=0, "int8", |_| Ok(ScalarValue::Int64(None))),
     stable("txid_current", 0..=0, "int8", epoch),
     stable("pg_current_xact_id", 0..=0, "int8", epoch),
     stable("txid_current_if_assigned", 0..=0, "int8", |_| Ok(ScalarValue::Int64(None))),

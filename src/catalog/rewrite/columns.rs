@@ -3,9 +3,10 @@
 use std::ops::ControlFlow;
 
 use datafusion::logical_expr::sqlparser::ast::{
-    AccessExpr, ArrayElemTypeDef, BinaryOperator, DataType, ExcludeSelectItem, Expr, Ident, ObjectName, ObjectNamePart,
-    OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
-    TableFactor, TimezoneInfo, TrimWhereField, Value, VisitMut as _, VisitorMut, WildcardAdditionalOptions,
+    AccessExpr, ArrayElemTypeDef, BinaryOperator, DataType, ExactNumberInfo, ExcludeSelectItem, Expr, Ident,
+    ObjectName, ObjectNamePart, OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins, TimezoneInfo, TrimWhereField, Value,
+    VisitMut as _, VisitorMut, WildcardAdditionalOptions,
 };
 
 use super::super::functions::oid_function;
@@ -50,6 +51,37 @@ pub fn hide(select: &mut Select, has_hidden: HasHidden<'_>) {
         }
     }
     select.projection = projection;
+}
+
+/// Writes `pg_am.*` as `pg_catalog.pg_am.*` where FROM names the relation so: DataFusion doesn't know it otherwise.
+pub fn qualify_wildcards(select: &mut Select) {
+    let mut relations: Vec<ObjectName> = Vec::new();
+    for from in &select.from {
+        qualified_relations(from, &mut relations);
+    }
+    for item in &mut select.projection {
+        let SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) = item else {
+            continue;
+        };
+        let [ObjectNamePart::Identifier(own)] = name.0.as_slice() else { continue };
+        let is_own = |known: &&ObjectName| {
+            known.0.last().and_then(ObjectNamePart::as_ident).is_some_and(|last| fold(last) == fold(own))
+        };
+        if let Some(known) = relations.iter().find(is_own) {
+            *name = known.clone();
+        }
+    }
+}
+
+/// The relations that are named with their schema and have no alias.
+fn qualified_relations(from: &TableWithJoins, found: &mut Vec<ObjectName>) {
+    for factor in std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)) {
+        match factor {
+            TableFactor::Table { name, alias: None, args: None, .. } if name.0.len() > 1 => found.push(name.clone()),
+            TableFactor::NestedJoin { table_with_joins, .. } => qualified_relations(table_with_joins, found),
+            _ => {}
+        }
+    }
 }
 
 /// The name that a relation goes by in its query, and whether it has hidden columns.
@@ -173,11 +205,11 @@ pub fn system_columns(select: &mut Select) {
 
 /// Gives every computed column PostgreSQL's name for it, made unique where it must be: DataFusion would use the
 /// expression's text, and refuses two columns of one name.
-pub fn name_columns(select: &mut Select) {
-    let has_wildcard = select
-        .projection
-        .iter()
-        .any(|item| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..)));
+///
+/// Whether a wildcard gives a column a second time isn't known here. Of the outermost SELECT any may, since nobody asks for
+/// it by its name; of another one only a column that a wildcard gives for certain.
+pub fn name_columns(select: &mut Select, outermost: bool) {
+    let wildcards = Wildcards::of(select);
     let mut taken: Vec<String> = Vec::new();
     for item in &mut select.projection {
         // `x ISNULL`, which the parser takes for a name.
@@ -187,19 +219,18 @@ pub fn name_columns(select: &mut Select) {
         {
             *item = SelectItem::UnnamedExpr(Expr::IsNull(Box::new(super::take(expr))));
         }
+        let mut again = false;
         let (name, is_column, aliased) = match item {
             SelectItem::ExprWithAlias { alias, .. } => (fold(alias), false, true),
             SelectItem::UnnamedExpr(expr) => {
                 let is_column = matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+                again = is_column && if outermost { wildcards.any } else { wildcards.give(expr) };
                 (column_name(expr).unwrap_or_else(|| "?column?".into()), is_column, false)
             }
             _ => continue,
         };
-        let unique = if taken.contains(&name) || (is_column && has_wildcard) {
-            format!("{name}{UNIQUE}{}", taken.len())
-        } else {
-            name.clone()
-        };
+        let unique =
+            if taken.contains(&name) || again { format!("{name}{UNIQUE}{}", taken.len()) } else { name.clone() };
         // A column keeps its qualifier, unless its name is needed twice.
         let alias = if is_column && unique == name { None } else { Some(Ident::with_quote('"', &unique)) };
         taken.push(name);
@@ -212,6 +243,43 @@ pub fn name_columns(select: &mut Select) {
                 }
             }
             _ => {}
+        }
+    }
+}
+
+/// The wildcards of a SELECT.
+struct Wildcards {
+    any: bool,
+    /// Whether there is one of all relations.
+    all: bool,
+    /// The relations that have one of their own.
+    of: Vec<String>,
+}
+
+impl Wildcards {
+    fn of(select: &Select) -> Self {
+        let all = select.projection.iter().any(|item| matches!(item, SelectItem::Wildcard(_)));
+        let of: Vec<String> = select
+            .projection
+            .iter()
+            .filter_map(|item| match item {
+                SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+                    name.0.last().and_then(ObjectNamePart::as_ident).map(fold)
+                }
+                _ => None,
+            })
+            .collect();
+        Self { any: all || !of.is_empty(), all, of }
+    }
+
+    /// Whether one of them gives this column.
+    fn give(&self, column: &Expr) -> bool {
+        match column {
+            Expr::CompoundIdentifier(parts) if !self.all => {
+                let relation = parts.len().checked_sub(2).map(|at| fold(&parts[at]));
+                relation.is_some_and(|relation| self.of.contains(&relation))
+            }
+            _ => self.all,
         }
     }
 }
@@ -239,7 +307,7 @@ pub fn column_name(expr: &Expr) -> Option<String> {
                 .filter(|value| matches!(value, Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Function(_)));
             Some(named.and_then(column_name).unwrap_or_else(|| "case".into()))
         }
-        Expr::Exists { .. } => Some("exists".into()),
+        Expr::Exists { negated: false, .. } => Some("exists".into()),
         Expr::Array(_) => Some("array".into()),
         Expr::Extract { .. } => Some("extract".into()),
         Expr::AtTimeZone { .. } => Some("timezone".into()),
@@ -285,7 +353,7 @@ fn cast_name(data_type: &DataType) -> String {
         DataType::BigInt(_) | DataType::Int8(_) => "int8".into(),
         DataType::SmallInt(_) | DataType::Int2(_) => "int2".into(),
         DataType::Boolean | DataType::Bool => "bool".into(),
-        DataType::Real | DataType::Float4 => "float4".into(),
+        DataType::Real | DataType::Float4 | DataType::Float(ExactNumberInfo::Precision(..=24)) => "float4".into(),
         DataType::DoublePrecision | DataType::Float8 => "float8".into(),
         DataType::Varchar(_) | DataType::CharacterVarying(_) => "varchar".into(),
         DataType::Char(_) | DataType::Character(_) => "bpchar".into(),

@@ -66,6 +66,7 @@ clients! {
     grafana: "Grafana", matrix::REPLAYED_TOOLS, Runtime::Python("grafana.py");
     power_bi: "Power BI", matrix::REPLAYED_TOOLS, Runtime::Python("power_bi.py");
     tableau: "Tableau", matrix::REPLAYED_TOOLS, Runtime::Python("tableau.py");
+    django: "Django", matrix::REPLAYED_TOOLS, Runtime::Python("django_.py");
     npgsql: "Npgsql", matrix::REPLAYED, Runtime::Python("npgsql.py");
 }
 
