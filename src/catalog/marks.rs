@@ -18,7 +18,6 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature, Volatility,
 };
 
-use super::functions::SINGLE_VALUE;
 use super::types::{self, PgType};
 
 /// Marks what the plan gives.
@@ -80,7 +79,7 @@ fn aggregated(column: &Column, input: &LogicalPlan) -> Option<&'static PgType> {
             let (_, field) = call.params.args.first()?.to_field(aggregate.input.schema().as_ref()).ok()?;
             let argument = types::marked(&field)?;
             match call.func.name() {
-                "min" | "max" | SINGLE_VALUE => Some(argument),
+                "min" | "max" => Some(argument),
                 "array_agg" => types::by_name(&format!("{}[]", argument.name)),
                 _ => None,
             }
