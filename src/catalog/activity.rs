@@ -12,6 +12,7 @@ use super::scope::{Activity, Encryption, Scope, Setting};
 use super::{statics, types};
 use crate::auth;
 use crate::error::Result;
+use crate::limits::{parse_bytes, parse_milliseconds};
 use crate::store::users;
 
 /// The rows of `pg_settings`.
@@ -22,18 +23,30 @@ pub fn settings(scope: &Scope) -> DfResult<RecordBatch> {
     batch("pg_settings", rows.len(), |column| {
         Some(match column {
             "name" => text(|row| Some(&row.name)),
-            "setting" => text(|row| Some(&row.value)),
+            "setting" => Arc::new(rows.iter().map(|row| Some(number(row, &row.value))).collect::<StringArray>()),
             "unit" => text(|row| row.unit.as_deref()),
             "category" => text(|_| Some("Tidegate")),
             "short_desc" => text(|row| Some(&row.short_desc)),
             "context" => text(|row| Some(row.context)),
             "vartype" => text(|row| Some(row.vartype)),
             "source" => text(|row| Some(row.source)),
-            "boot_val" | "reset_val" => text(|row| Some(&row.reset_value)),
+            "boot_val" | "reset_val" => {
+                Arc::new(rows.iter().map(|row| Some(number(row, &row.reset_value))).collect::<StringArray>())
+            }
             "pending_restart" => Arc::new(BooleanArray::from(vec![false; rows.len()])),
             _ => return None,
         })
     })
+}
+
+/// A value in its unit, which has a column of its own.
+fn number(row: &Setting, value: &str) -> String {
+    let number = match row.unit.as_deref() {
+        Some("ms") => parse_milliseconds(value),
+        Some("kB") => parse_bytes(value).map(|bytes| bytes / 1024),
+        _ => None,
+    };
+    number.map_or_else(|| value.to_owned(), |number| number.to_string())
 }
 
 /// The rows of `pg_stat_activity`.

@@ -17,6 +17,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use super::exact::reg_type;
 use super::functions;
+use super::types;
 
 /// See the module.
 #[derive(Debug)]
@@ -53,15 +54,26 @@ fn type_literals(expr: Expr, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
                     (left, Box::new(right))
                 }
                 (true, false) => (Box::new(typed(*left, &right, schema)?), right),
-                _ => (left, right),
+                _ => comparable(left, right, schema),
             };
             Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right }))
         }
+        Expr::InList(InList { expr, list, negated }) if has_type(&expr, "bpchar", schema) => {
+            // Without the spaces that it is filled up with.
+            let trimmed = |value: Expr| match functions::find("bpchar_out") {
+                Some(trim) => trim.call(vec![value]),
+                None => value,
+            };
+            let (expr, list) = (Box::new(trimmed(*expr)), list.into_iter().map(trimmed).collect());
+            Transformed::yes(Expr::InList(InList { expr, list, negated }))
+        }
         Expr::InList(InList { expr, list, negated }) => {
+            let expr = Box::new(widened(*expr, &list, schema));
             let list = list.into_iter().map(|item| typed(item, &expr, schema)).collect::<DfResult<_>>()?;
             Transformed::yes(Expr::InList(InList { expr, list, negated }))
         }
         Expr::Between(Between { expr, negated, low, high }) => {
+            let expr = Box::new(widened(*expr, [low.as_ref(), high.as_ref()], schema));
             let low = Box::new(typed(*low, &expr, schema)?);
             let high = Box::new(typed(*high, &expr, schema)?);
             Transformed::yes(Expr::Between(Between { expr, negated, low, high }))
@@ -77,17 +89,58 @@ fn type_literals(expr: Expr, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
     })
 }
 
+fn has_type(expr: &Expr, name: &str, schema: &DFSchema) -> bool {
+    expr.to_field(schema).is_ok_and(|(_, field)| types::marked(&field).is_some_and(|marked| marked.name == name))
+}
+
 fn is_comparison(op: Operator) -> bool {
     op.supports_propagation() || matches!(op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom | Operator::NotEq)
+}
+
+/// The operands of a comparison as PostgreSQL makes two types one. DataFusion makes an exact number of a float, which is
+/// not the same number, and a time in nanoseconds of a date, which ends in 2262.
+fn comparable(left: Box<Expr>, right: Box<Expr>, schema: &DFSchema) -> (Box<Expr>, Box<Expr>) {
+    let (Ok(of_left), Ok(of_right)) = (left.get_type(schema), right.get_type(schema)) else { return (left, right) };
+    let cast = |expr: Box<Expr>, target| Box::new(Expr::Cast(Cast::new(expr, target)));
+    if let Some(target) = target(&of_right, &of_left) {
+        return (left, cast(right, target));
+    }
+    match target(&of_left, &of_right) {
+        Some(target) => (cast(left, target), right),
+        None => (left, right),
+    }
+}
+
+/// What is compared with several values, as [`comparable`] makes it.
+fn widened<'a>(expr: Expr, others: impl IntoIterator<Item = &'a Expr>, schema: &DFSchema) -> Expr {
+    let Ok(own) = expr.get_type(schema) else { return expr };
+    let target = others.into_iter().find_map(|other| target(&own, &other.get_type(schema).ok()?));
+    match target {
+        Some(target) => Expr::Cast(Cast::new(Box::new(expr), target)),
+        None => expr,
+    }
+}
+
+/// The type that a value is compared as with one of another type, if it isn't its own.
+fn target(own: &DataType, other: &DataType) -> Option<DataType> {
+    match (own, other) {
+        (exact, DataType::Float32 | DataType::Float64) if exact.is_decimal() => Some(DataType::Float64),
+        (DataType::Date32, DataType::Timestamp(..)) => Some(other.clone()),
+        (DataType::Timestamp(_, None), DataType::Timestamp(_, Some(_))) => Some(other.clone()),
+        _ => None,
+    }
 }
 
 fn untyped(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(ScalarValue::Utf8(Some(_)), _))
 }
 
-/// A literal as a value of the other side's type. Whatever isn't a string literal stays as it is.
+/// A literal as a value of the other side's type. Whatever isn't a string literal keeps its type, but for [`target`].
 fn typed(literal: Expr, other: &Expr, schema: &DFSchema) -> DfResult<Expr> {
-    let Expr::Literal(ScalarValue::Utf8(Some(text)), metadata) = literal else { return Ok(literal) };
+    let (text, metadata) = match literal {
+        Expr::Literal(ScalarValue::Utf8(Some(text)), metadata) => (text, metadata),
+        value => return Ok(*comparable(Box::new(other.clone()), Box::new(value), schema).1),
+    };
     // A column of an outer query, or something that isn't well typed: the planner has its say later.
     let Ok(data_type) = other.get_type(schema) else {
         return Ok(Expr::Literal(ScalarValue::Utf8(Some(text)), metadata));
@@ -97,6 +150,12 @@ fn typed(literal: Expr, other: &Expr, schema: &DFSchema) -> DfResult<Expr> {
         && let Some(function) = functions::find(&functions::oid_function(name))
     {
         return Ok(function.call(vec![Expr::Literal(ScalarValue::Utf8(Some(text)), metadata)]));
+    }
+    // Documents are compared in the one form that jsonb has.
+    if has_type(other, "jsonb", schema)
+        && let Some(input) = functions::find("jsonb_in")
+    {
+        return Ok(input.call(vec![Expr::Literal(ScalarValue::Utf8(Some(text)), metadata)]));
     }
     let value = match &data_type {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => ScalarValue::Utf8(Some(text)),

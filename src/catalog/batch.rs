@@ -11,6 +11,7 @@ use datafusion::arrow::datatypes::{DataType, IntervalMonthDayNanoType, SchemaRef
 use rusqlite::types::ValueRef;
 
 use crate::error::{Error, Result};
+use crate::store::view_rows::NAN;
 
 /// Collects rows into a batch.
 pub struct BatchBuilder {
@@ -224,6 +225,7 @@ fn real(value: ValueRef<'_>) -> Option<f64> {
     match value {
         ValueRef::Integer(value) => Some(value as f64),
         ValueRef::Real(value) => Some(value),
+        ValueRef::Text(text) if text == NAN.as_bytes() => Some(f64::NAN),
         _ => None,
     }
 }

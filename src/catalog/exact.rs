@@ -8,7 +8,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode as _};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result as DfResult;
 use datafusion::functions::core::named_struct;
-use datafusion::logical_expr::expr::{Case, Cast, FieldMetadata, WindowFunction};
+use datafusion::logical_expr::expr::{Case, Cast, FieldMetadata, ScalarFunction, WindowFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
 use datafusion::logical_expr::utils::merge_schema;
@@ -32,6 +32,14 @@ pub fn exact(plan: LogicalPlan) -> DfResult<LogicalPlan> {
             changed = true;
             return one_type_a_column(union).map(Transformed::yes);
         }
+        let plan = if let LogicalPlan::Sort(mut sort) = plan {
+            for by in &mut sort.expr {
+                order_documents(&mut by.expr, &schema);
+            }
+            LogicalPlan::Sort(sort)
+        } else {
+            plan
+        };
         let plan = plan.map_expressions(|expr| {
             let name = preserver.save(&expr);
             let expr = expr.transform_up(|expr| exact_expression(expr, &schema, is_shown))?;
@@ -42,6 +50,15 @@ pub fn exact(plan: LogicalPlan) -> DfResult<LogicalPlan> {
         if changed { plan.map_data(LogicalPlan::recompute_schema) } else { Ok(plan) }
     })
     .map(|plan| plan.data)
+}
+
+/// Jsonb is ordered by what it says.
+fn order_documents(by: &mut Expr, schema: &DFSchema) {
+    let is_jsonb = by.to_field(schema).is_ok_and(|(_, field)| types::name_of(&field) == "jsonb");
+    if let Some(key) = functions::find(functions::JSONB_KEY).filter(|_| is_jsonb) {
+        let document = std::mem::replace(by, Expr::Literal(ScalarValue::Null, None));
+        *by = key.call(vec![document.unalias()]);
+    }
 }
 
 fn exact_expression(expr: Expr, schema: &DFSchema, is_shown: bool) -> DfResult<Transformed<Expr>> {
@@ -73,11 +90,12 @@ fn exact_expression(expr: Expr, schema: &DFSchema, is_shown: bool) -> DfResult<T
             let is_bytes = call.args.first().is_some_and(|arg| {
                 arg.get_type(schema).is_ok_and(|data_type| matches!(data_type, DataType::Binary | DataType::BinaryView))
             });
-            Ok(match called("bytea_length", call.args.clone()) {
-                Some(length) if is_bytes => length,
-                _ => Transformed::no(Expr::ScalarFunction(call)),
-            })
+            match called("bytea_length", call.args.clone()) {
+                Some(length) if is_bytes => Ok(length),
+                _ => of_text(call, schema),
+            }
         }
+        Expr::ScalarFunction(call) if TEXT_FUNCTIONS.contains(&call.func.name()) => of_text(call, schema),
         other => Ok(Transformed::no(other)),
     }
 }
@@ -93,6 +111,26 @@ fn comparable(value: &Expr, op: &str, subquery: &Subquery, schema: &DFSchema) ->
     let left = value.to_field(schema).map_or_else(|_| name(&left), |(_, field)| types::sql_name(&field));
     let call = format!("{left} {op} {}", types::sql_name(right));
     Err(Error::UndefinedOperator { call }.into())
+}
+
+/// Functions that take a character(n) as text, which has no spaces at its end.
+const TEXT_FUNCTIONS: [&str; 10] =
+    ["btrim", "initcap", "left", "lower", "lpad", "replace", "reverse", "right", "rpad", "upper"];
+
+fn of_text(mut call: ScalarFunction, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
+    let mut changed = false;
+    for arg in &mut call.args {
+        let padded = arg.to_field(schema).is_ok_and(|(_, field)| is_bpchar(&field));
+        if let Some(trim) = functions::find("bpchar_out").filter(|_| padded) {
+            *arg = trim.call(vec![std::mem::replace(arg, Expr::Literal(ScalarValue::Null, None))]);
+            changed = true;
+        }
+    }
+    Ok(Transformed::new_transformed(Expr::ScalarFunction(call), changed))
+}
+
+fn is_bpchar(field: &Field) -> bool {
+    types::marked(field).is_some_and(|of| of.name == "bpchar")
 }
 
 /// A subquery that depends on the outer row: see [`functions::single_or_several`].
@@ -277,6 +315,9 @@ fn exact_cast(expr: Expr, field: FieldRef, schema: &DFSchema, is_shown: bool) ->
             Some(scalar) => Transformed::yes(Expr::Cast(Cast { expr: Box::new(scalar.data), field })),
             None => unchanged(expr, field),
         });
+    }
+    if target == DataType::Utf8 && marked.name == "bpchar" {
+        return Ok(called("bpchar_out", vec![expr.clone()]).unwrap_or_else(|| unchanged(expr, field)));
     }
     if target == DataType::Utf8 && functions::REG_TYPES.contains(&marked.name) {
         let function = functions::text_function(marked.name);

@@ -34,7 +34,7 @@ use super::origin::Relation;
 use super::pages::Pages;
 use super::rescale::CheckRescale;
 use super::scope::{Host, Scope, ScopeExtension, Server};
-use super::strict::Strict;
+use super::strict::{MergedFilters, Strict};
 use super::table::SqliteTable;
 use super::view::VIEWS;
 use super::{
@@ -84,7 +84,11 @@ impl Catalog {
         let mut planners = state.expr_planners().to_vec();
         planners.insert(0, Arc::new(JsonOperators));
         // A user's statement ends when it is to, also while it is planned.
-        let optimizers = interrupt::before_each(&(Arc::new(Check) as _), state.optimizers().iter().cloned());
+        let mut optimizers = state.optimizers().to_vec();
+        if let Some(at) = optimizers.iter().position(|rule| rule.name() == "push_down_filter") {
+            optimizers.insert(at + 1, Arc::new(MergedFilters));
+        }
+        let optimizers = interrupt::before_each(&(Arc::new(Check) as _), optimizers);
         let last = Arc::new(GuardPlan) as _;
         let physical = state.physical_optimizers().iter().cloned().chain([last]);
         let physical = interrupt::before_each(&(Arc::new(Check) as _), physical);

@@ -34,6 +34,7 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{self, Column, Literal};
 
+pub use self::guarded::MergedFilters;
 use self::patterns::{for_text, is_match, is_short};
 use super::scope::Scope;
 use crate::error::Error;
@@ -58,9 +59,10 @@ impl AnalyzerRule for Strict {
                 schema.merge(&scan.projected_schema);
             }
             let preserver = NamePreserver::new(&plan);
+            let is_filter = matches!(plan, LogicalPlan::Filter(_));
             let plan = plan.map_expressions(|expr| {
                 let name = preserver.save(&expr);
-                let expr = expr.transform_up(|expr| strict(expr, &schema))?;
+                let expr = if is_filter { conjuncts(expr, &schema)? } else { checks(expr, &schema)? };
                 Ok(expr.update_data(|expr| name.restore(expr)))
             })?;
             let plan = plan.transform_data(|plan| match plan {
@@ -81,8 +83,27 @@ impl AnalyzerRule for Strict {
     }
 }
 
+fn checks(expr: Expr, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
+    expr.transform_up(|expr| strict(expr, schema))
+}
+
+/// The condition of a WHERE, whose ANDs [`guarded::condition`] sees to.
+fn conjuncts(condition: Expr, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
+    match condition {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
+            let (left, right) = (conjuncts(*left, schema)?, conjuncts(*right, schema)?);
+            let changed = left.transformed || right.transformed;
+            Ok(Transformed::new_transformed(left.data.and(right.data), changed))
+        }
+        other => checks(other, schema),
+    }
+}
+
 fn strict(expr: Expr, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
     match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::And | Operator::Or), right }) => {
+            guarded::operands(*left, op, *right, schema)
+        }
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
             if is_match(op) && !is_short(&right) {
                 let right = Box::new(for_text(&left, *right, schema)?);

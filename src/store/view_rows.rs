@@ -54,7 +54,8 @@ pub fn quote(name: &str) -> String {
 fn storage_class(type_name: &str) -> &'static str {
     match type_name {
         "bool" | "int2" | "int4" | "int8" | "timestamp" | "timestamptz" | "date" => "INTEGER",
-        "float4" | "float8" => "REAL",
+        // As it is: a REAL would lose the sign of zero, and has no NaN.
+        "float4" | "float8" => "ANY",
         "bytea" => "BLOB",
         _ => "TEXT",
     }
@@ -84,19 +85,37 @@ pub fn append(tx: &Connection, emitted: &Emitted) -> Result<()> {
     let holes = ", ?".repeat(columns.len());
     let sql = format!("INSERT INTO {} VALUES (?, ?, ?{holes})", table_name(emitted.job));
     let mut statement = tx.prepare_cached(&sql).context("preparing to append view rows")?;
+    let anything = takes_anything(tx, emitted.job).context("preparing to append view rows")?;
     let mut insert = || -> rusqlite::Result<()> {
         statement.raw_bind_parameter(1, emitted.source.0)?;
         statement.raw_bind_parameter(2, emitted.split.as_str())?;
         for (row, offset) in emitted.offsets.iter().enumerate() {
             statement.raw_bind_parameter(3, offset.0)?;
             for (index, column) in columns.iter().enumerate() {
-                statement.raw_bind_parameter(index + 4, column.value(row))?;
+                statement.raw_bind_parameter(index + 4, column.value(row, anything.get(index) == Some(&true)))?;
             }
             statement.raw_execute()?;
         }
         Ok(())
     };
     insert().context("appending view rows")
+}
+
+/// The text that a NaN is stored as: SQLite has none.
+pub const NAN: &str = "NaN";
+
+/// Which of a view's own columns take values of any kind. Of a view that is older than that, none.
+fn takes_anything(tx: &Connection, job: JobId) -> rusqlite::Result<Vec<bool>> {
+    tx.prepare_cached("SELECT type = 'ANY' FROM pragma_table_info(?1) WHERE cid > 2 ORDER BY cid")?
+        .query_map([table_name(job)], |row| row.get(0))?
+        .collect()
+}
+
+fn float(value: f64, any: bool) -> ToSqlOutput<'static> {
+    if value.is_nan() && any {
+        return ToSqlOutput::Borrowed(ValueRef::Text(NAN.as_bytes()));
+    }
+    ToSqlOutput::Owned(Value::Real(value))
 }
 
 /// A column whose type has been looked at once, not once a row.
@@ -134,15 +153,16 @@ impl<'a> Column<'a> {
         })
     }
 
-    fn value(&self, row: usize) -> ToSqlOutput<'a> {
+    /// `any`: the column of the table takes values of any kind.
+    fn value(&self, row: usize, any: bool) -> ToSqlOutput<'a> {
         let owned = |value: Value| ToSqlOutput::Owned(value);
         match self {
             Self::Bool(array) if array.is_valid(row) => owned(Value::Integer(i64::from(array.value(row)))),
             Self::Int16(array) if array.is_valid(row) => owned(Value::Integer(i64::from(array.value(row)))),
             Self::Int32(array) if array.is_valid(row) => owned(Value::Integer(i64::from(array.value(row)))),
             Self::Int64(array) if array.is_valid(row) => owned(Value::Integer(array.value(row))),
-            Self::Float32(array) if array.is_valid(row) => owned(Value::Real(f64::from(array.value(row)))),
-            Self::Float64(array) if array.is_valid(row) => owned(Value::Real(array.value(row))),
+            Self::Float32(array) if array.is_valid(row) => float(f64::from(array.value(row)), any),
+            Self::Float64(array) if array.is_valid(row) => float(array.value(row), any),
             Self::Text(array) if array.is_valid(row) => {
                 ToSqlOutput::Borrowed(ValueRef::Text(array.value(row).as_bytes()))
             }

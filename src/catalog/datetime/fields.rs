@@ -5,8 +5,8 @@ use chrono::{Datelike as _, NaiveDate};
 use super::{DAY, Interval, SECOND, day, micros, naive, out_of_range};
 use crate::error::{Error, Result};
 
-/// A unit that a time has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A unit that a time has. The parts of a day come first, the shortest one before the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
 pub enum Unit {
     Microseconds,
     Milliseconds,

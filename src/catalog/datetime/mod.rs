@@ -106,13 +106,27 @@ pub fn to_local(utc: i64, zone: &Tz) -> Result<i64> {
 
 /// Seconds that a zone is east of UTC at a time.
 pub fn offset_at(utc: i64, zone: &Tz) -> Result<i32> {
-    Ok(zone.offset_from_utc_datetime(&naive(utc)?).fix().local_minus_utc())
+    Ok(zone.offset_from_utc_datetime(&in_table(naive(utc)?)).fix().local_minus_utc())
+}
+
+/// The last year that the table of zones is used for. It ends with 2099, and a year may begin in another one's last day.
+const LAST_YEAR: i32 = 2098;
+
+/// A time that the table of zones reaches. Behind its end a zone's rule stays what it is ("the last Sunday of March"), so
+/// a late year is as the one of the last 28 that has the same calendar.
+fn in_table(at: NaiveDateTime) -> NaiveDateTime {
+    if at.year() <= LAST_YEAR {
+        return at;
+    }
+    let calendar = |year| NaiveDate::from_ymd_opt(year, 1, 1).map(|first| (first.weekday(), first.leap_year()));
+    let same = (LAST_YEAR - 27..=LAST_YEAR).find(|year| calendar(*year) == calendar(at.year()));
+    same.and_then(|year| at.with_year(year)).unwrap_or(at)
 }
 
 /// A time of a zone as that of UTC. One that the clocks leave out counts as before they are changed, one that they
 /// show twice as after.
 pub fn to_utc(local: i64, zone: &Tz) -> Result<i64> {
-    let at = naive(local)?;
+    let at = in_table(naive(local)?);
     let offset = match zone.offset_from_local_datetime(&at).latest() {
         Some(offset) => offset.fix().local_minus_utc(),
         None => offset_at(local - DAY, zone)?,

@@ -349,6 +349,11 @@ fn date_trunc(call: &Call<'_>) -> Value {
         Temporal::Timestamp(at) if matches!(call.fields[1].data_type(), DataType::Timestamp(..)) => {
             ScalarValue::TimestampMicrosecond(Some(cut(at)?), None)
         }
+        // Within a day: of an hour that the clocks show twice, the same one.
+        Temporal::TimestampTz(at) if unit < Unit::Day => {
+            let local = datetime::to_local(at, &zone)?;
+            zoned(Some(at - (local - cut(local)?)))
+        }
         Temporal::TimestampTz(at) => zoned(Some(datetime::to_utc(cut(datetime::to_local(at, &zone)?)?, &zone)?)),
         other => match local(call, other)? {
             Some(local) => zoned(Some(datetime::to_utc(cut(local)?, &zone)?)),

@@ -5,12 +5,19 @@ use datafusion::common::ScalarValue;
 use serde_json::{Map, Value as Json};
 
 use super::super::types;
+use super::json_order::{JSONB_KEY, key_of, same};
 use super::{Call, Definition, Value, invalid, pure, stable, text};
 use crate::error::{Error, Result};
 
 pub const FUNCTIONS: &[Definition] = &[
     pure("json_get", 2..=2, "json", |call| Ok(text(get(call)?.map(|value| value.to_string())))),
-    pure("jsonb_get", 2..=2, "jsonb", |call| Ok(text(get(call)?.map(|value| jsonb_text(&value))))),
+    pure("jsonb_get", 2..=2, "jsonb", |call| {
+        // A jsonb that is one value counts as an array of it.
+        let lone = || Ok::<_, Error>(parse(call, 0)?.filter(|value| !value.is_array() && !value.is_object()));
+        let is_lone = call.args[1].data_type().is_integer() && matches!(call.integer(1), Some(0 | -1));
+        let found = if is_lone { lone()? } else { None };
+        Ok(text(found.map_or_else(|| get(call), |value| Ok(Some(value)))?.map(|value| jsonb_text(&value))))
+    }),
     pure("json_get_text", 2..=2, "text", |call| Ok(text(get(call)?.and_then(as_text)))),
     pure("json_get_path", 2..=2, "json", |call| Ok(text(get_path(call)?.map(|value| value.to_string())))),
     pure("jsonb_get_path", 2..=2, "jsonb", |call| Ok(text(get_path(call)?.map(|value| jsonb_text(&value))))),
@@ -21,8 +28,14 @@ pub const FUNCTIONS: &[Definition] = &[
     pure("jsonb_extract_path_text", 1..=usize::MAX, "text", |call| Ok(text(walk(call)?.and_then(as_text)))),
     pure("json_contains", 2..=2, "bool", |call| {
         let (whole, part) = (parse(call, 0)?, parse(call, 1)?);
-        Ok(ScalarValue::Boolean(whole.zip(part).map(|(whole, part)| contains(&whole, &part))))
+        Ok(ScalarValue::Boolean(whole.zip(part).map(|(whole, part)| match &whole {
+            // Only the outermost array may also hold a value that isn't in an array.
+            Json::Array(items) if !part.is_array() && !part.is_object() => items.iter().any(|item| same(item, &part)),
+            whole => contains(whole, &part),
+        })))
     }),
+    // What jsonb is compared by.
+    pure(JSONB_KEY, 1..=1, "bytea", |call| Ok(ScalarValue::Binary(parse(call, 0)?.map(|value| key_of(&value))))),
     pure("json_has_key", 2..=2, "bool", |call| {
         let key = call.text(1);
         Ok(ScalarValue::Boolean(parse(call, 0)?.zip(key).map(|(value, key)| has_key(&value, &key))))
@@ -37,21 +50,24 @@ pub const FUNCTIONS: &[Definition] = &[
     pure("json_array_length", 1..=1, "int4", array_length),
     pure("jsonb_typeof", 1..=1, "text", type_of),
     pure("json_typeof", 1..=1, "text", type_of),
-    stable("to_json", 1..=1, "json", |call| Ok(text(not_null(call)?.map(|value| value.to_string())))),
+    stable("to_json", 1..=1, "json", |call| {
+        let is_null = call.args[0].is_null();
+        if is_null { Ok(ScalarValue::Null) } else { json_text(call, 0).map(|value| text(Some(value))) }
+    }),
     stable("to_jsonb", 1..=1, "jsonb", |call| Ok(text(not_null(call)?.map(|value| jsonb_text(&value))))),
     stable("row_to_json", 1..=2, "json", |call| Ok(text(not_null(call)?.map(|value| value.to_string())))),
     stable("array_to_json", 1..=2, "json", |call| Ok(text(not_null(call)?.map(|value| value.to_string())))),
     stable("json_build_object", 0..=usize::MAX, "json", |call| {
-        let pairs = built_pairs(call)?;
+        let pairs = built_pairs(call, json_text)?;
         let pairs: Vec<String> = pairs.iter().map(|(key, value)| format!("{} : {value}", quoted(key))).collect();
         Ok(text(Some(format!("{{{}}}", pairs.join(", ")))))
     }),
     stable("jsonb_build_object", 0..=usize::MAX, "jsonb", |call| {
-        let map: Map<String, Json> = built_pairs(call)?.into_iter().collect();
+        let map: Map<String, Json> = built_pairs(call, json_of)?.into_iter().collect();
         Ok(text(Some(jsonb_text(&Json::Object(map)))))
     }),
     stable("json_build_array", 0..=usize::MAX, "json", |call| {
-        let items = (0..call.args.len()).map(|index| json_of(call, index).map(|value| value.to_string()));
+        let items = (0..call.args.len()).map(|index| json_text(call, index));
         Ok(text(Some(format!("[{}]", items.collect::<Result<Vec<_>>>()?.join(", ")))))
     }),
     stable("jsonb_build_array", 0..=usize::MAX, "jsonb", |call| {
@@ -76,9 +92,19 @@ pub const FUNCTIONS: &[Definition] = &[
     stable("jsonb_of_items", 1..=1, "jsonb", |call| {
         Ok(text(gathered(call, 0)?.map(|items| jsonb_text(&Json::Array(items)))))
     }),
+    // The same, where each item is a document already.
+    stable("json_of_documents", 1..=1, "json", |call| {
+        let items = call.texts(0).map(|items| items.into_iter().map(|item| item.unwrap_or_else(|| "null".into())));
+        Ok(text(items.map(|items| format!("[{}]", items.collect::<Vec<_>>().join(", ")))))
+    }),
+    stable("jsonb_of_documents", 1..=1, "jsonb", |call| {
+        Ok(text(documents(call, 0)?.map(|items| jsonb_text(&Json::Array(items)))))
+    }),
     stable("json_of_pairs", 2..=2, "json", |call| {
-        let Some(pairs) = gathered_pairs(call)? else { return Ok(ScalarValue::Null) };
-        let pairs: Vec<String> = pairs.iter().map(|(key, value)| format!("{} : {value}", quoted(key))).collect();
+        let (Some(keys), Some(values)) = (gathered_keys(call)?, call.texts(1)) else { return Ok(ScalarValue::Null) };
+        let values = values.iter().map(|value| value.as_deref().unwrap_or("null"));
+        let pairs: Vec<String> =
+            keys.iter().zip(values).map(|(key, value)| format!("{} : {value}", quoted(key))).collect();
         Ok(text(Some(format!("{{ {} }}", pairs.join(", ")))))
     }),
     stable("jsonb_of_pairs", 2..=2, "jsonb", |call| {
@@ -170,6 +196,15 @@ fn json_of(call: &Call<'_>, index: usize) -> Result<Json> {
     json_value(call, &call.args[index], call.fields.get(index).map(AsRef::as_ref))
 }
 
+/// The same as text: a document as it is written.
+fn json_text(call: &Call<'_>, index: usize) -> Result<String> {
+    let is_json = call.fields.get(index).is_some_and(|field| matches!(types::name_of(field), "json" | "jsonb"));
+    match call.text(index).filter(|_| is_json) {
+        Some(text) => Ok(text),
+        None => json_of(call, index).map(|value| value.to_string()),
+    }
+}
+
 fn json_value(
     call: &Call<'_>,
     value: &ScalarValue,
@@ -234,7 +269,7 @@ fn not_null(call: &Call<'_>) -> Result<Option<Json>> {
     if call.args[0].is_null() { Ok(None) } else { json_of(call, 0).map(Some) }
 }
 
-fn built_pairs(call: &Call<'_>) -> Result<Vec<(String, Json)>> {
+fn built_pairs<T>(call: &Call<'_>, value: fn(&Call<'_>, usize) -> Result<T>) -> Result<Vec<(String, T)>> {
     if call.args.len() % 2 == 1 {
         return Err(invalid("22023", "argument list must have even number of elements".into()));
     }
@@ -244,7 +279,7 @@ fn built_pairs(call: &Call<'_>) -> Result<Vec<(String, Json)>> {
             let key = call
                 .text(index)
                 .ok_or_else(|| invalid("22023", format!("argument {}: key must not be null", index + 1)))?;
-            Ok((key, json_of(call, index + 1)?))
+            Ok((key, value(call, index + 1)?))
         })
         .collect()
 }
@@ -276,10 +311,20 @@ fn gathered(call: &Call<'_>, index: usize) -> Result<Option<Vec<Json>>> {
     }
 }
 
-fn gathered_pairs(call: &Call<'_>) -> Result<Option<Vec<(String, Json)>>> {
-    let (Some(keys), Some(values)) = (gathered(call, 0)?, gathered(call, 1)?) else { return Ok(None) };
+/// The items of an array whose items are documents.
+fn documents(call: &Call<'_>, index: usize) -> Result<Option<Vec<Json>>> {
+    let Some(items) = call.texts(index) else { return Ok(None) };
+    items.into_iter().map(|item| item.map_or(Ok(Json::Null), |item| read(&item))).collect::<Result<_>>().map(Some)
+}
+
+fn gathered_keys(call: &Call<'_>) -> Result<Option<Vec<String>>> {
     let key = |key: Json| as_text(key).ok_or_else(|| invalid("22023", "field name must not be null".into()));
-    keys.into_iter().zip(values).map(|(k, value)| Ok((key(k)?, value))).collect::<Result<_>>().map(Some)
+    gathered(call, 0)?.map(|keys| keys.into_iter().map(key).collect()).transpose()
+}
+
+fn gathered_pairs(call: &Call<'_>) -> Result<Option<Vec<(String, Json)>>> {
+    let (Some(keys), Some(values)) = (gathered_keys(call)?, documents(call, 1)?) else { return Ok(None) };
+    Ok(Some(keys.into_iter().zip(values).collect()))
 }
 
 fn get(call: &Call<'_>) -> Result<Option<Json>> {
@@ -374,8 +419,7 @@ fn contains(whole: &Json, part: &Json) -> bool {
         (Json::Array(whole), Json::Array(part)) => {
             part.iter().all(|part| whole.iter().any(|whole| contains(whole, part)))
         }
-        (Json::Array(whole), part) => whole.contains(part),
-        (whole, part) => whole == part,
+        (whole, part) => same(whole, part),
     }
 }
 

@@ -9,8 +9,21 @@ use datafusion::logical_expr::sqlparser::ast::BinaryOperator;
 
 use super::super::types;
 use super::find;
+use super::json_order::JSONB_KEY;
 
-/// Plans `->`, `->>`, `#>`, `#>>`, `@>`, `<@`, `?`, `?|`, `?&`, `||`, `-` and `#-` over json, jsonb and text.
+const fn is_comparison(op: &BinaryOperator) -> bool {
+    matches!(
+        op,
+        BinaryOperator::Eq
+            | BinaryOperator::NotEq
+            | BinaryOperator::Lt
+            | BinaryOperator::LtEq
+            | BinaryOperator::Gt
+            | BinaryOperator::GtEq
+    )
+}
+
+/// Plans comparisons of jsonb, and `->`, `->>`, `#>`, `#>>`, `@>`, `<@`, `?`, `?|`, `?&`, `||`, `-` and `#-` over json, jsonb and text.
 #[derive(Debug)]
 pub struct JsonOperators;
 
@@ -21,6 +34,15 @@ impl ExprPlanner for JsonOperators {
         let Ok((_, left)) = expr.left.to_field(schema) else { return Ok(PlannerResult::Original(expr)) };
         if !is_text(left.data_type()) {
             return Ok(PlannerResult::Original(expr));
+        }
+        if is_comparison(&expr.op)
+            && let Some(key) = find(JSONB_KEY)
+            && (types::name_of(&left) == "jsonb"
+                || expr.right.to_field(schema).is_ok_and(|(_, field)| types::name_of(&field) == "jsonb"))
+        {
+            let RawBinaryExpr { op, left, right } = expr;
+            let (left, right) = (key.call(vec![left]), key.call(vec![right]));
+            return Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }));
         }
         let is_jsonb = types::name_of(&left) != "json";
         let right_is_jsonb = || expr.right.to_field(schema).is_ok_and(|(_, field)| types::name_of(&field) == "jsonb");

@@ -11,7 +11,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable as _};
 use super::super::datetime::{self, Interval, Moment};
 use super::super::types;
 use super::datetime::{Temporal, interval_value};
-use super::{Call, Definition, Returns, Value, derived, find};
+use super::{Call, Definition, Returns, Value, derived, find, patterns};
 use crate::error::{Error, Result};
 
 pub const FUNCTIONS: &[Definition] = &[
@@ -46,6 +46,11 @@ impl ExprPlanner for Operators {
             call.get_type(schema)?;
             return Ok(PlannerResult::Planned(call));
         }
+        let is_arithmetic = arithmetic.is_some() || expr.op == BinaryOperator::Modulo;
+        let expr = if is_arithmetic { with_number(expr, &left, &right) } else { expr };
+        let (Ok(left), Ok(right)) = (expr.left.get_type(schema), expr.right.get_type(schema)) else {
+            return Ok(PlannerResult::Original(expr));
+        };
         // A quotient of exact numbers has more digits than DataFusion gives it.
         let exact = |data_type: &DataType| data_type.is_decimal() || data_type.is_integer();
         if expr.op == BinaryOperator::Divide
@@ -78,6 +83,20 @@ impl ExprPlanner for Operators {
             let (left, right) = (key.call(vec![left]), key.call(vec![right]));
             return Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }));
         }
+        if let Some(trimmed) = trimmed(&expr, schema).filter(|_| ordered || expr.op == BinaryOperator::StringConcat) {
+            return Ok(PlannerResult::Original(trimmed));
+        }
+        let is_regex = matches!(
+            expr.op,
+            BinaryOperator::PGRegexMatch
+                | BinaryOperator::PGRegexIMatch
+                | BinaryOperator::PGRegexNotMatch
+                | BinaryOperator::PGRegexNotIMatch
+        );
+        if is_regex {
+            let pattern = pattern(expr.right, &right)?;
+            return Ok(PlannerResult::Original(RawBinaryExpr { op: expr.op, left: expr.left, right: pattern }));
+        }
         let function = match expr.op {
             BinaryOperator::PGStartsWith => "starts_with",
             BinaryOperator::PGOverlap => "array_overlaps",
@@ -88,6 +107,55 @@ impl ExprPlanner for Operators {
             Some(definition) => Ok(PlannerResult::Planned(definition.call(vec![expr.left, expr.right]))),
             None => Ok(PlannerResult::Original(expr)),
         }
+    }
+}
+
+/// Operands without the spaces that a character(n) is filled up with, if one is of that type. A literal is of the same.
+fn trimmed(expr: &RawBinaryExpr, schema: &DFSchema) -> Option<RawBinaryExpr> {
+    let trim = find("bpchar_out")?;
+    let is_padded = |operand: &Expr| {
+        operand.to_field(schema).is_ok_and(|(_, field)| types::marked(&field).is_some_and(|of| of.name == "bpchar"))
+    };
+    let compares = expr.op != BinaryOperator::StringConcat;
+    let (left, right) = (is_padded(&expr.left), is_padded(&expr.right));
+    let side = |operand: &Expr, padded: bool| {
+        let literal = compares && matches!(operand, Expr::Literal(..));
+        if padded || literal { trim.call(vec![operand.clone()]) } else { operand.clone() }
+    };
+    let RawBinaryExpr { op, .. } = expr;
+    (left || right).then(|| RawBinaryExpr {
+        op: op.clone(),
+        left: side(&expr.left, left),
+        right: side(&expr.right, right),
+    })
+}
+
+/// The pattern of a regular expression's operator as DataFusion writes it.
+fn pattern(pattern: Expr, data_type: &DataType) -> DfResult<Expr> {
+    match pattern {
+        Expr::Literal(ScalarValue::Utf8(Some(text)), metadata) => {
+            Ok(Expr::Literal(ScalarValue::Utf8(Some(patterns::of_operator(&text)?)), metadata))
+        }
+        other => match find(patterns::OPERATOR_PATTERN).filter(|_| data_type.is_string()) {
+            Some(translate) => Ok(translate.call(vec![other])),
+            None => Ok(other),
+        },
+    }
+}
+
+/// A number with a literal in quotes, which takes its type: `1 + '2'`.
+fn with_number(expr: RawBinaryExpr, left: &DataType, right: &DataType) -> RawBinaryExpr {
+    let is_untyped = |operand: &Expr| matches!(operand, Expr::Literal(ScalarValue::Utf8(Some(_)), _));
+    let cast = |operand: Expr, other: &DataType| {
+        // An exact number of as many digits as it has.
+        let target = if other.is_decimal() { DataType::Decimal128(38, 10) } else { other.clone() };
+        Expr::Cast(Cast::new(Box::new(operand), target))
+    };
+    let RawBinaryExpr { op, left: one, right: other } = expr;
+    match (is_untyped(&one), is_untyped(&other)) {
+        (true, false) if right.is_numeric() => RawBinaryExpr { op, left: cast(one, right), right: other },
+        (false, true) if left.is_numeric() => RawBinaryExpr { op, left: one, right: cast(other, left) },
+        _ => RawBinaryExpr { op, left: one, right: other },
     }
 }
 

@@ -11,6 +11,9 @@ use crate::error::{Error, Result};
 /// The pattern of a match that is done by DataFusion.
 pub const PATTERN_FOR: &str = "pattern_for";
 
+/// Gives [`of_operator`].
+pub const OPERATOR_PATTERN: &str = "operator_pattern";
+
 pub const FUNCTIONS: &[Definition] = &[
     pure("regexp_match", 2..=3, "text[]", |call| {
         let Some((subject, regex, _)) = subject(call, 2)? else { return Ok(ScalarValue::Null) };
@@ -71,6 +74,7 @@ pub const FUNCTIONS: &[Definition] = &[
         check_matching(&subject, &pattern)?;
         Ok(text(Some(pattern)))
     }),
+    pure(OPERATOR_PATTERN, 1..=1, "text", |call| Ok(text(call.text(0).map(|it| of_operator(&it)).transpose()?))),
     pure("regex_is_match", 3..=3, "bool", |call| {
         let (Some(subject), Some(pattern)) = (call.text(0), call.text(1)) else { return Ok(ScalarValue::Null) };
         check_matching(&subject, &pattern)?;
@@ -138,16 +142,69 @@ pub fn compile(pattern: &str, flags: &str) -> Result<Regex> {
         .map_err(|error| wrong(&error))
 }
 
-/// PostgreSQL's escapes of words, which Perl writes otherwise.
+/// What PostgreSQL writes otherwise than Perl.
+const WORDS: [(&str, &str); 7] = [
+    ("[[:<:]]", r"\b{start}"),
+    ("[[:>:]]", r"\b{end}"),
+    (r"\m", r"\b{start}"),
+    (r"\M", r"\b{end}"),
+    (r"\y", r"\b"),
+    (r"\Y", r"\B"),
+    (r"\Z", r"\z"),
+];
+
+/// A pattern of PostgreSQL as one of Perl.
 fn perl(pattern: &str) -> String {
-    pattern
-        .replace("[[:<:]]", r"\b{start}")
-        .replace("[[:>:]]", r"\b{end}")
-        .replace(r"\m", r"\b{start}")
-        .replace(r"\M", r"\b{end}")
-        .replace(r"\y", r"\b")
-        .replace(r"\Y", r"\B")
-        .replace(r"\Z", r"\z")
+    let (mut out, mut rest, mut in_class) = (String::with_capacity(pattern.len()), pattern, false);
+    while let Some(c) = rest.chars().next() {
+        let word = WORDS.iter().find(|(word, _)| !in_class && rest.starts_with(word));
+        let taken = match (word, c) {
+            (Some((word, perl)), _) => {
+                out.push_str(perl);
+                word.len()
+            }
+            (None, '\\') => {
+                let taken = 1 + rest[1..].chars().next().map_or(0, char::len_utf8);
+                out.push_str(&rest[..taken]);
+                taken
+            }
+            (None, '[') if !in_class => {
+                in_class = true;
+                // A bracket that comes first stands for itself.
+                let taken = ["[^]", "[]", "[^"].iter().find(|start| rest.starts_with(**start)).map_or(1, |it| it.len());
+                out.push_str(&rest[..taken]);
+                taken
+            }
+            (None, '[') if rest.starts_with("[:") => {
+                let taken = rest.find(":]").map_or(1, |end| end + 2);
+                out.push_str(&rest[..taken]);
+                taken
+            }
+            // Perl's sets have operators.
+            (None, '[' | '&' | '~') if in_class => {
+                out.extend(['\\', c]);
+                1
+            }
+            (None, c) => {
+                in_class &= c != ']';
+                out.push(c);
+                c.len_utf8()
+            }
+        };
+        rest = &rest[taken..];
+    }
+    out
+}
+
+/// The pattern of an operator, for DataFusion to match. A dot is any character, also a newline.
+///
+/// # Errors
+/// 2201B: it is none.
+pub fn of_operator(pattern: &str) -> Result<String> {
+    if pattern.chars().all(|c| c.is_alphanumeric() || c.is_whitespace() || "^$_-/,:;'\"".contains(c)) {
+        return Ok(pattern.to_owned());
+    }
+    compile(pattern, "").map(|regex| format!("(?s){}", regex.as_str()))
 }
 
 /// In PostgreSQL's words, as far as it has any.

@@ -78,6 +78,10 @@ pub const FUNCTIONS: &[Definition] = &[
     }),
     pure("name_in", 1..=1, "name", |call| Ok(text(call.text(0).map(|value| cut(&value, Some(63)))))),
     pure("varchar_in", 1..=1, "varchar", |call| Ok(text(call.text(0)))),
+    // As text: without what it is filled up with.
+    pure("bpchar_out", 1..=1, "text", |call| {
+        Ok(text(call.text(0).map(|value| value.trim_end_matches(' ').to_owned())))
+    }),
     pure("bpchar_in", 1..=1, "bpchar", |call| Ok(text(call.text(0)))),
     pure("char_in", 1..=1, "char", |call| Ok(text(call.text(0).map(|value| cut(&value, Some(1)))))),
     pure("xid_in", 1..=1, "xid", |call| Ok(text(call.text(0)))),

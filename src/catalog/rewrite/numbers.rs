@@ -2,8 +2,8 @@
 //! a numeric, and is written out: of DataFusion's, casts lose the exponent.
 
 use datafusion::logical_expr::sqlparser::ast::{
-    CastKind, DataType, Distinct, Expr, GroupByExpr, LimitClause, NamedWindowExpr, OrderByKind, Query, Select, Value,
-    WindowFrameBound, WindowSpec, WindowType,
+    CastKind, DataType, Distinct, Expr, GroupByExpr, LimitClause, NamedWindowExpr, OrderByKind, Query, Select,
+    SelectItem, Value, WindowFrameBound, WindowSpec, WindowType,
 };
 
 use super::expressions::cast_to;
@@ -20,6 +20,12 @@ pub fn small(expr: &mut Expr) {
                 && let Some(plain) = written_out(text)
             {
                 *text = plain;
+            } else if let Value::Number(text, _) = &value.value
+                && text.contains(['e', 'E'])
+            {
+                // More digits than an exact number has here.
+                let text = Expr::Value(Value::SingleQuotedString(text.clone()).into());
+                *expr = cast_to(text, DataType::DoublePrecision);
             }
         }
         Expr::Function(function) => {
@@ -77,6 +83,21 @@ fn plain(expr: &mut Expr) {
     }
 }
 
+/// Columns by their position in `ROLLUP (1, 2)`. DataFusion takes the numbers for values there.
+fn in_sets(by: &mut Expr, columns: &[SelectItem]) {
+    let (Expr::GroupingSets(sets) | Expr::Cube(sets) | Expr::Rollup(sets)) = by else { return };
+    for item in sets.iter_mut().flatten() {
+        let Expr::Value(value) = &*item else { continue };
+        let Value::Number(position, _) = &value.value else { continue };
+        let position = position.parse().ok().and_then(|position: usize| position.checked_sub(1));
+        if let Some(SelectItem::UnnamedExpr(column) | SelectItem::ExprWithAlias { expr: column, .. }) =
+            position.and_then(|position| columns.get(position))
+        {
+            *item = column.clone();
+        }
+    }
+}
+
 fn frame(window: &mut WindowSpec) {
     let Some(frame) = &mut window.window_frame else { return };
     for bound in [Some(&mut frame.start_bound), frame.end_bound.as_mut()].into_iter().flatten() {
@@ -90,6 +111,7 @@ fn frame(window: &mut WindowSpec) {
 pub fn positions(select: &mut Select) {
     if let GroupByExpr::Expressions(by, _) = &mut select.group_by {
         by.iter_mut().for_each(plain);
+        by.iter_mut().for_each(|by| in_sets(by, &select.projection));
     }
     if let Some(Distinct::On(on)) = &mut select.distinct {
         on.iter_mut().for_each(plain);
