@@ -99,7 +99,7 @@ const GUARDS: usize = 16;
 
 /// What isn't to be repeated, or to be put into a CASE: a subquery becomes a join only where it stands alone.
 fn is_alone(part: &Expr) -> DfResult<bool> {
-    Ok(is_guarded(part) || part.is_volatile() || part.exists(|expr| Ok(is_subquery(expr)))?)
+    Ok(is_guarded(part) || part.is_volatile() || part.exists(|expr| Ok(subquery_of(expr).is_some()))?)
 }
 
 /// Guards in a filter what has come into it from another one: DataFusion puts the condition on what a subquery gives,
