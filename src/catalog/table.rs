@@ -22,7 +22,7 @@ use rusqlite::types::Value;
 
 use super::batch::BatchBuilder;
 use super::filter::{self, Condition};
-use super::pages::Pages;
+use super::pages::{End, Pages};
 use super::scope::Scope;
 use super::store_error;
 use super::view::Column;
@@ -318,18 +318,18 @@ impl Query {
     /// A page from those that are kept, if it is and this moment sees all of it.
     fn kept_page(&self, snapshot: &Snapshot, page: Page) -> Result<Option<(RecordBatch, Option<Page>)>> {
         let kept = self.pages.as_ref().and_then(|pages| pages.get(&self.relation, page.after, &self.schema));
-        let Some((batch, last)) = kept else { return Ok(None) };
+        let Some((batch, end)) = kept else { return Ok(None) };
         let newest: Option<i64> = snapshot.with(|connection| {
             let failed = |source| store_error("read a materialized view", source);
             let sql = format!("SELECT max(_rowid_) FROM {}", self.relation);
             let mut statement = connection.prepare_cached(&sql).map_err(failed)?;
             statement.query_row([], |row| row.get(0)).map_err(failed)
         })?;
-        if newest.is_none_or(|newest| newest < last) {
+        if !newest.is_some_and(|newest| end.is_seen_by(newest)) {
             return Ok(None);
         }
         let rows_before = page.rows_before + batch.num_rows();
-        Ok(Some((batch, Some(Page { after: Some(last), rows_before }))))
+        Ok(Some((batch, end.is_full.then_some(Page { after: Some(end.last), rows_before }))))
     }
 
     fn read_page(&self, snapshot: &Snapshot, page: Page) -> Result<(RecordBatch, Option<Page>)> {
@@ -354,8 +354,9 @@ impl Query {
             let rows_before = page.rows_before + read;
             let more = Some(read) == size && self.limit.is_none_or(|limit| rows_before < limit);
             let batch = builder.finish()?;
-            if let (Some(pages), Some(last), BATCH_ROWS) = (&self.pages, after, read) {
-                pages.put(&self.relation, page.after, &batch, last);
+            if let (Some(pages), Some(last), 1..) = (&self.pages, after, read) {
+                let end = End { last, is_full: read == BATCH_ROWS };
+                pages.put(&self.relation, page.after, &batch, end);
             }
             Ok((batch, more.then_some(Page { after, rows_before })))
         })
