@@ -10,7 +10,8 @@ async fn limits_come_from_flags_and_are_shown() {
     assert_eq!(session.value("SHOW statement_memory").await, "32MB");
     assert_eq!(session.value("SHOW max_prepared_statements").await, "2");
     assert_eq!(session.value("SHOW statement_timeout").await, "90s");
-    assert_eq!(session.value("SELECT setting FROM pg_settings WHERE name = 'statement_memory'").await, "32MB");
+    let setting = "SELECT setting || ' ' || unit FROM pg_settings WHERE name = 'statement_memory'";
+    assert_eq!(session.value(setting).await, "32768 kB");
     let shown = "SELECT value || ' ' || source FROM tidegate.settings WHERE name = 'max_prepared_statements'";
     assert_eq!(session.value(shown).await, "2 command line");
     session.run("PREPARE a AS SELECT 1; PREPARE b AS SELECT 1").await;
