@@ -226,6 +226,8 @@ pub enum AlterAction {
     SourceRateLimit(RateLimit),
     /// `SET backfill_rate_limit`
     BackfillRateLimit(RateLimit),
+    /// `OWNER TO`
+    Owner(RoleName),
     /// Any of them with a value that can't be had, or another that Tidegate doesn't have. It is refused where it runs, so
     /// that the history has it too.
     Invalid(InvalidValue),

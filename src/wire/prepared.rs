@@ -435,8 +435,6 @@ pub(super) const fn command_name(command: &Command) -> &'static str {
         Command::Role(role) => match role {
             RoleCommand::Create { .. } => "CREATE ROLE",
             RoleCommand::Alter { .. } | RoleCommand::Rename { .. } => "ALTER ROLE",
-            RoleCommand::Owner { kind: ObjectKind::Source, .. } => "ALTER SOURCE",
-            RoleCommand::Owner { kind: ObjectKind::MaterializedView, .. } => "ALTER MATERIALIZED VIEW",
             RoleCommand::Reassign { .. } => "REASSIGN OWNED",
             RoleCommand::DropOwned(_) => "DROP OWNED",
             RoleCommand::Drop { .. } => "DROP ROLE",

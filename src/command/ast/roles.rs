@@ -44,15 +44,6 @@ pub enum RoleCommand {
         /// To or from whom.
         grantees: Vec<RoleName>,
     },
-    /// `ALTER {SOURCE | MATERIALIZED VIEW} name OWNER TO role`
-    Owner {
-        /// What kind it is.
-        kind: super::ObjectKind,
-        /// Which.
-        name: String,
-        /// Whose it is to be.
-        to: RoleName,
-    },
     /// `REASSIGN OWNED BY roles TO role`: all their sources and views.
     Reassign {
         /// Whose they are; at least one.

@@ -30,7 +30,9 @@ pub(super) fn statement(cursor: &mut Cursor<'_>) -> Result<Command> {
     let from = cursor.index();
     let (kind, name) = subject(cursor)?;
     if cursor.at(&["OWNER"]) {
-        return roles::owner(cursor, kind, name);
+        let action = AlterAction::Owner(roles::owner(cursor)?);
+        let text = cursor.fragment.between(from, cursor.index()).to_owned();
+        return Ok(Command::Alter(Alter { kind, name, action, text }));
     }
     action(cursor, from, kind, name).map(Command::Alter)
 }

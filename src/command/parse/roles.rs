@@ -65,13 +65,13 @@ pub(super) fn drop(cursor: &mut Cursor<'_>) -> Result<Command> {
 }
 
 /// Behind `ALTER SOURCE name` or `ALTER MATERIALIZED VIEW name`.
-pub(super) fn owner(cursor: &mut Cursor<'_>, kind: ObjectKind, name: String) -> Result<Command> {
+pub(super) fn owner(cursor: &mut Cursor<'_>) -> Result<RoleName> {
     cursor.form = Some("ALTER {SOURCE | MATERIALIZED VIEW} name OWNER TO role");
     cursor.expect(&["OWNER"])?;
     cursor.expect(&["TO"])?;
     let to = owning(cursor)?;
     cursor.expect_end()?;
-    Ok(Command::Role(RoleCommand::Owner { kind, name, to }))
+    Ok(to)
 }
 
 /// After the word REASSIGN.

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 
 use super::relation_kind;
 use crate::auth::{Action, Object, authorize};
-use crate::command::ast::{Command, CreateView, RoleCommand, RoleName, RoleOptions, Show};
+use crate::command::ast::{Alter, AlterAction, Command, CreateView, RoleCommand, RoleName, RoleOptions, Show};
 use crate::error::{Error, Result};
 use crate::store::relations::{self, RelationKind};
 use crate::store::{Context as _, Store};
@@ -32,6 +32,8 @@ pub(super) fn check(store: &Store, user: &str, command: &Command) -> Result<()> 
             Command::Drop(drop) => {
                 drop.names.iter().try_for_each(|name| named(Action::Own, relation_kind(drop.kind), name))
             }
+            // Who may give away is looked at when it is found.
+            Command::Alter(Alter { action: AlterAction::Owner(_), .. }) => Ok(()),
             Command::Alter(alter) => named(Action::Alter, relation_kind(alter.kind), &alter.name),
             Command::Explain { alter, .. } => named(Action::Inspect, relation_kind(alter.kind), &alter.name),
             Command::CancelRescale(id) => match source_of(connection, *id)? {
@@ -56,8 +58,8 @@ pub(super) fn check(store: &Store, user: &str, command: &Command) -> Result<()> 
                 RoleCommand::Alter { .. } | RoleCommand::Rename { .. } => on_server(Action::Administer, "alter roles"),
                 RoleCommand::Drop { .. } => on_server(Action::Administer, "drop roles"),
                 RoleCommand::Membership { .. } => on_server(Action::Administer, "grant and revoke roles"),
-                // Who may give away what is looked at when it is found.
-                RoleCommand::Privileges { .. } | RoleCommand::Owner { .. } => Ok(()),
+                // So it is here.
+                RoleCommand::Privileges { .. } => Ok(()),
                 RoleCommand::Reassign { .. } => on_server(Action::Administer, "reassign what roles own"),
                 RoleCommand::DropOwned(_) => on_server(Action::Administer, "drop what roles own"),
             },

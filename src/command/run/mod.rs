@@ -212,6 +212,10 @@ impl Runner {
                     .await?;
                 Vec::new()
             }
+            AlterAction::Owner(to) => {
+                self.give(&caller.user, kind, &alter.name, to, asked).await?;
+                Vec::new()
+            }
             AlterAction::Invalid(invalid) => return Err(invalid.clone().into()),
         };
         Ok(notices)

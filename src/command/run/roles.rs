@@ -6,9 +6,10 @@ use rusqlite::{Connection, OptionalExtension as _};
 use super::Runner;
 use crate::auth::scram::verifier_of;
 use crate::auth::{Action, Object, authorize};
-use crate::command::ast::{GrantObject, ObjectKind, Privilege, RoleCommand, RoleName, RoleOptions, Secret};
+use crate::command::ast::{GrantObject, Privilege, RoleCommand, RoleName, RoleOptions, Secret};
 use crate::error::{Error, Result};
 use crate::store::relations::{self, RelationKind};
+use crate::store::rescales::{Asked, Outcome as Decision};
 use crate::store::users::{self, PUBLIC, ROOT, User};
 use crate::store::{Context as _, Durability};
 use crate::wire::{Caller, Notice, Outcome};
@@ -64,10 +65,6 @@ impl Runner {
             RoleCommand::Privileges { revoke, privileges, on, grantees } => {
                 self.privileges(&user, revoke, &privileges, &on, &grantees).await?;
                 (if revoke { "REVOKE" } else { "GRANT" }, Vec::new())
-            }
-            RoleCommand::Owner { kind, name, to } => {
-                self.give(&user, super::relation_kind(kind), name, to).await?;
-                (if kind == ObjectKind::Source { "ALTER SOURCE" } else { "ALTER MATERIALIZED VIEW" }, Vec::new())
             }
             RoleCommand::Reassign { from, to } => {
                 let write = move |tx: &rusqlite::Transaction<'_>| {
@@ -126,12 +123,19 @@ impl Runner {
 
     /// Makes a source or view another role's, of which the old owner is a member, as PostgreSQL asks: nobody can
     /// put what they made into the hands of somebody else.
-    async fn give(&self, user: &str, kind: RelationKind, name: String, to: RoleName) -> Result<()> {
+    pub(super) async fn give(
+        &self,
+        user: &str,
+        kind: RelationKind,
+        name: &str,
+        to: &RoleName,
+        asked: Asked,
+    ) -> Result<()> {
         let (relation, to) = self.store.snapshot()?.with(|connection| {
-            let relation = relations::get(connection, kind, &name)?;
-            let object = Object::Relation { oid: relation.id.into(), kind: kind.as_str(), name: &name };
+            let relation = relations::get(connection, kind, name)?;
+            let object = Object::Relation { oid: relation.id.into(), kind: kind.as_str(), name };
             own(connection, user, object)?;
-            let to = users::get(connection, &name_of(&to, user))?;
+            let to = users::get(connection, &name_of(to, user))?;
             let who = users::get(connection, user)?;
             if !who.superuser && !users::roles_of(connection, who.id)?.contains(&to.id) {
                 return Err(Error::Privilege {
@@ -145,7 +149,14 @@ impl Runner {
             authorize(connection, &to.name, Action::Create, public)?;
             Ok((relation.id, to))
         })?;
-        self.store.write(Durability::Full, move |tx| users::set_owner(tx, relation, &to)).await
+        let name = name.to_owned();
+        let write = move |tx: &rusqlite::Transaction<'_>| {
+            users::set_owner(tx, relation, &to)?;
+            asked.note(tx, Some(relation), &name, Decision::Committed, None)
+        };
+        self.store.write(Durability::Full, write).await?;
+        self.changed();
+        Ok(())
     }
 
     async fn privileges(

@@ -28,6 +28,19 @@ async fn what_somebody_owns_can_be_given_away() {
     assert_eq!(root.error("ALTER SOURCE s OWNER TO nobody").await.sqlstate, "42704");
     assert_eq!(root.error("BEGIN; ALTER SOURCE s OWNER TO a").await.sqlstate, "25001");
     root.run("ROLLBACK").await;
+    // Each of them is in the history.
+    let asked = "SELECT requested_by, source_name, decision, sqlstate FROM tidegate.rescale_history
+        WHERE statement LIKE '%OWNER TO%' ORDER BY rescale_id";
+    let expected: [[&str; 4]; 7] = [
+        ["a", "s", "refused", "42501"],
+        ["a", "s", "committed", "NULL"],
+        ["a", "mv", "committed", "NULL"],
+        ["root", "s", "refused", "42501"],
+        ["root", "mv", "refused", "42809"],
+        ["root", "s", "refused", "42704"],
+        ["root", "s", "refused", "25001"],
+    ];
+    assert_eq!(root.rows(asked).await, expected);
     // Who leaves hands over, and goes.
     assert_eq!(root.error("DROP OWNED BY team").await.sqlstate, "2BP01");
     root.run("REASSIGN OWNED BY team TO CURRENT_USER").await;
