@@ -131,12 +131,13 @@ fn target(own: &DataType, other: &DataType) -> Option<DataType> {
     }
 }
 
-fn untyped(expr: &Expr) -> bool {
+/// Whether an expression is a literal in quotes, which has no type of its own.
+pub(super) fn untyped(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(ScalarValue::Utf8(Some(_)), _))
 }
 
 /// A literal as a value of the other side's type. Whatever isn't a string literal keeps its type, but for [`target`].
-fn typed(literal: Expr, other: &Expr, schema: &DFSchema) -> DfResult<Expr> {
+pub(super) fn typed(literal: Expr, other: &Expr, schema: &DFSchema) -> DfResult<Expr> {
     let (text, metadata) = match literal {
         Expr::Literal(ScalarValue::Utf8(Some(text)), metadata) => (text, metadata),
         value => return Ok(*comparable(Box::new(other.clone()), Box::new(value), schema).1),

@@ -17,6 +17,7 @@ use datafusion::logical_expr::{
     Volatility,
 };
 
+use super::analyze::{typed, untyped};
 use super::cast::from_text;
 use super::functions::{self, Call};
 use super::scope::Scope;
@@ -131,12 +132,21 @@ impl ScalarUDFImpl for ArrayInput {
     }
 }
 
-/// Plans `array[...]`: a bare NULL is of the others' type, and the array is of the exact type that its items are of.
+/// The items of an array, with literals in quotes as values of the type that the others have.
+fn with_typed_literals(items: Vec<Expr>, schema: &DFSchema) -> DfResult<Vec<Expr>> {
+    let has_type = |item: &&Expr| !untyped(item) && item.get_type(schema).is_ok_and(|of| !of.is_null());
+    let Some(other) = items.iter().find(has_type).cloned() else { return Ok(items) };
+    items.into_iter().map(|item| if untyped(&item) { typed(item, &other, schema) } else { Ok(item) }).collect()
+}
+
+/// Plans `array[...]`: a bare NULL and a literal in quotes are of the others' type, and the array is of the exact type
+/// that its items are of.
 #[derive(Debug)]
 pub struct Arrays;
 
 impl ExprPlanner for Arrays {
     fn plan_array_literal(&self, exprs: Vec<Expr>, schema: &DFSchema) -> DfResult<PlannerResult<Vec<Expr>>> {
+        let exprs = with_typed_literals(exprs, schema)?;
         let fields = exprs.iter().map(|expr| Ok(expr.to_field(schema)?.1)).collect::<DfResult<Vec<FieldRef>>>()?;
         let Some(first) = fields.iter().find(|field| !field.data_type().is_null()) else {
             return Ok(PlannerResult::Original(exprs));

@@ -17,6 +17,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::prelude::lit;
 
+use super::analyze::{typed, untyped};
 use super::{cast, functions, types};
 use crate::error::Error;
 
@@ -86,6 +87,7 @@ fn exact_expression(expr: Expr, schema: &DFSchema, is_shown: bool) -> DfResult<T
             Ok(Transformed::no(Expr::SetComparison(compared)))
         }
         Expr::Case(case) => exact_case(case, schema),
+        Expr::ScalarFunction(call) if functions::OF_ONE_TYPE.contains(&call.func.name()) => of_one_type(call, schema),
         Expr::ScalarFunction(call) if call.func.name() == "character_length" => {
             let is_bytes = call.args.first().is_some_and(|arg| {
                 arg.get_type(schema).is_ok_and(|data_type| matches!(data_type, DataType::Binary | DataType::BinaryView))
@@ -160,6 +162,35 @@ fn of_outer_row(mut subquery: Subquery) -> DfResult<Transformed<Expr>> {
     }
 }
 
+/// A function whose literals take the type of its other arguments.
+fn of_one_type(mut call: ScalarFunction, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
+    let types: Vec<Option<DataType>> = call.args.iter().map(|arg| known_type(arg, schema)).collect();
+    let changed = match common(&types, &call.func.name().to_uppercase())? {
+        Some(common) => typed_as(call.args.iter_mut().collect(), &common, schema)?,
+        None => false,
+    };
+    Ok(Transformed::new_transformed(Expr::ScalarFunction(call), changed))
+}
+
+/// Gives literals the type that values beside them have, which is held as `common`. Whether there is one.
+fn typed_as(values: Vec<&mut Expr>, common: &DataType, schema: &DFSchema) -> DfResult<bool> {
+    let other = values.iter().find(|value| known_type(value, schema).as_ref() == Some(common));
+    let other = other.map(|value| (**value).clone());
+    let mut changed = false;
+    for value in values {
+        if !untyped(value) {
+            continue;
+        }
+        let literal = std::mem::replace(value, Expr::Literal(ScalarValue::Null, None));
+        *value = match &other {
+            Some(other) => typed(literal, other, schema)?,
+            None => Expr::Cast(Cast::new(Box::new(literal), common.clone())),
+        };
+        changed = true;
+    }
+    Ok(changed)
+}
+
 /// All results of a CASE have one type. DataFusion tells the first one's.
 fn exact_case(mut case: Case, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
     if case.expr.is_none() {
@@ -175,7 +206,7 @@ fn exact_case(mut case: Case, schema: &DFSchema) -> DfResult<Transformed<Expr>> 
     results.extend(case.else_expr.as_mut());
     let types: Vec<Option<DataType>> = results.iter().map(|result| known_type(result, schema)).collect();
     let Some(common) = common(&types, "CASE")? else { return Ok(Transformed::no(Expr::Case(case))) };
-    let mut changed = false;
+    let mut changed = typed_as(results.iter_mut().map(|result| result.as_mut()).collect(), &common, schema)?;
     for result in results {
         if result.get_type(schema).is_ok_and(|data_type| data_type != common) {
             let inner = std::mem::replace(result.as_mut(), Expr::Literal(ScalarValue::Null, None));

@@ -1,6 +1,7 @@
 //! The table of settings: name, default, what it does, and how a value is checked.
 
 mod idle;
+mod of_server;
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -36,8 +37,18 @@ pub(super) enum Access {
     User,
     /// Everyone, up to what the server was started with; superusers beyond it too.
     Bounded,
+    /// Superusers.
+    Superuser,
     /// Nobody: it tells what the server is.
     Internal,
+    /// Nobody; in PostgreSQL, whoever restarts the server.
+    Restart,
+    /// Nobody; in PostgreSQL, whoever lets the server read its configuration again.
+    Reload,
+    /// Nobody; in PostgreSQL, whoever begins a session.
+    Start,
+    /// Nobody; in PostgreSQL, a superuser who begins a session.
+    SuperuserStart,
 }
 
 impl Access {
@@ -45,8 +56,18 @@ impl Access {
     pub const fn context(self) -> &'static str {
         match self {
             Self::User | Self::Bounded => "user",
+            Self::Superuser => "superuser",
             Self::Internal => "internal",
+            Self::Restart => "postmaster",
+            Self::Reload => "sighup",
+            Self::Start => "backend",
+            Self::SuperuserStart => "superuser-backend",
         }
+    }
+
+    /// Whether somebody may set it.
+    pub const fn is_settable(self) -> bool {
+        matches!(self, Self::User | Self::Bounded | Self::Superuser)
     }
 }
 
@@ -269,7 +290,7 @@ const SETTINGS: &[Setting] = &[
 
 /// All settings.
 pub(super) fn all() -> impl Iterator<Item = &'static Setting> {
-    SETTINGS.iter().chain(idle::SETTINGS)
+    SETTINGS.iter().chain(idle::SETTINGS).chain(of_server::SETTINGS)
 }
 
 /// A setting by its lower-case name.

@@ -44,7 +44,7 @@ pub struct SettingRow {
     pub description: &'static str,
     /// Where the value comes from: `session`, `client`, `configuration file` or `default`.
     pub source: &'static str,
-    /// `user`: can be set. `internal`: can't.
+    /// `user` and `superuser`: can be set. Others: can't.
     pub context: &'static str,
     /// `bool`, `integer`, `enum` or `string`.
     pub vartype: &'static str,
@@ -106,7 +106,7 @@ impl Settings {
         self.version += 1;
         let name = name.to_lowercase();
         if let Some(setting) = table::find(&name) {
-            if setting.access == Access::Internal {
+            if !setting.access.is_settable() {
                 return Err(Error::ReadOnlySetting { name: setting.name.to_owned() });
             }
         } else if self.lookup(&name).is_none() {
@@ -242,10 +242,15 @@ impl Settings {
     fn check_settable(&self, name: &str, value: &str) -> Result<String> {
         let checked = check(name, value)?;
         match table::find(&name.to_lowercase()) {
-            Some(setting) if setting.access == Access::Internal => {
+            Some(setting) if !setting.access.is_settable() => {
                 Err(Error::ReadOnlySetting { name: setting.name.to_owned() })
             }
             Some(setting) if setting.access == Access::Bounded => self.check_bound(setting, checked),
+            Some(setting) if setting.access == Access::Superuser && !self.is_superuser() => Err(Error::Privilege {
+                message: format!("permission denied to set parameter \"{}\"", setting.name),
+                detail: "Only superusers may set it.".into(),
+                hint: "Ask a superuser.".into(),
+            }),
             _ => Ok(checked),
         }
     }
@@ -253,8 +258,7 @@ impl Settings {
     /// A size that only superusers may raise.
     fn check_bound(&self, setting: &Setting, value: String) -> Result<String> {
         let bound = self.server.get(setting.name).map_or(setting.default, String::as_str);
-        let is_superuser = self.lookup("is_superuser").is_some_and(|(value, _)| value == "on");
-        if is_superuser || parse_bytes(&value) <= parse_bytes(bound) {
+        if self.is_superuser() || parse_bytes(&value) <= parse_bytes(bound) {
             return Ok(value);
         }
         Err(Error::Privilege {
@@ -262,6 +266,10 @@ impl Settings {
             detail: format!("The server's is {bound}; {value} was asked for."),
             hint: "Lower it, or ask a superuser.".into(),
         })
+    }
+
+    fn is_superuser(&self) -> bool {
+        self.lookup("is_superuser").is_some_and(|(value, _)| value == "on")
     }
 
     fn reset_value(&self, name: &str) -> Option<String> {

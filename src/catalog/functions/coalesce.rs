@@ -1,34 +1,48 @@
-//! `coalesce`, whose string literals are of the type of its other arguments.
+//! `coalesce`, `greatest`, `least` and `nullif`, whose string literals are of the type of the other arguments.
 //!
-//! PostgreSQL: in `coalesce(names, '{}')` the literal is an array. DataFusion: it is text, and there is no function of an
-//! array and text. Blocked by: DataFusion types every literal when it is parsed. Remove when: it has a type for literals
+//! PostgreSQL: in `coalesce(at, '2020-01-01')` the literal is a time. DataFusion: it is text, and there is no function of
+//! a time and text. Blocked by: DataFusion types every literal when it is parsed. Remove when: it has a type for literals
 //! that are not typed yet.
+//!
+//! Text that isn't a literal is let through here too, and refused when the plan gets its exact types.
+
+use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::error::Result as DfResult;
-use datafusion::functions::core::coalesce::CoalesceFunc;
+use datafusion::functions::core;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::type_coercion::binary::try_type_union_resolution;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-/// The function.
-pub fn coalesce() -> ScalarUDF {
-    ScalarUDF::new_from_impl(Coalesce { inner: CoalesceFunc::new() })
+use super::super::types;
+
+/// The functions' names.
+pub const OF_ONE_TYPE: [&str; 4] = ["coalesce", "greatest", "least", "nullif"];
+
+/// The functions.
+pub fn all() -> impl Iterator<Item = ScalarUDF> {
+    [core::coalesce(), core::greatest(), core::least(), core::nullif()].into_iter().map(|inner| {
+        let signature = Signature::user_defined(Volatility::Immutable);
+        ScalarUDF::new_from_impl(OfOneType { inner, signature })
+    })
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Coalesce {
-    inner: CoalesceFunc,
+struct OfOneType {
+    inner: Arc<ScalarUDF>,
+    signature: Signature,
 }
 
-impl ScalarUDFImpl for Coalesce {
-    fn name(&self) -> &'static str {
-        "coalesce"
+impl ScalarUDFImpl for OfOneType {
+    fn name(&self) -> &str {
+        self.inner.name()
     }
 
     fn signature(&self) -> &Signature {
-        self.inner.signature()
+        &self.signature
     }
 
     fn return_type(&self, args: &[DataType]) -> DfResult<DataType> {
@@ -36,7 +50,14 @@ impl ScalarUDFImpl for Coalesce {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> DfResult<FieldRef> {
-        self.inner.return_field_from_args(args)
+        let literal = |index: usize| args.scalar_arguments.get(index).is_some_and(Option::is_some);
+        let typed = args.arg_fields.iter().enumerate().find(|(index, _)| !literal(*index)).map(|(_, field)| field);
+        let exact = typed.and_then(|field| types::marked(field));
+        let field = self.inner.return_field_from_args(args)?;
+        Ok(match exact.filter(|exact| exact.arrow().equals_datatype(field.data_type())) {
+            Some(exact) => Arc::new(field.as_ref().clone().with_metadata(exact.metadata())),
+            None => field,
+        })
     }
 
     fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> DfResult<ExprSimplifyResult> {
@@ -56,12 +77,15 @@ impl ScalarUDFImpl for Coalesce {
     }
 
     fn coerce_types(&self, args: &[DataType]) -> DfResult<Vec<DataType>> {
-        let list = args.iter().find(|arg| matches!(arg, DataType::List(_)));
-        match list {
-            Some(list) if args.iter().all(|arg| arg == list || arg.is_string() || arg.is_null()) => {
-                Ok(vec![list.clone(); args.len()])
+        let of_others = |arg: &DataType| if arg.is_string() { DataType::Null } else { arg.clone() };
+        let others: Vec<DataType> = args.iter().map(of_others).collect();
+        let args = if others.iter().all(DataType::is_null) { args } else { &others };
+        if self.name() == "nullif" {
+            if args.len() != 2 {
+                return Err(super::no_such_function("nullif", &[]).into());
             }
-            _ => self.inner.coerce_types(args),
+            return try_type_union_resolution(args);
         }
+        self.inner.inner().coerce_types(args)
     }
 }

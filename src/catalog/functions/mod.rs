@@ -49,6 +49,7 @@ mod unknown;
 mod work;
 
 pub use arrays::Vectors;
+pub use coalesce::OF_ONE_TYPE;
 pub use datetime::{Temporal, interval_value};
 pub use json_operators::JsonOperators;
 pub use json_order::JSONB_KEY;
@@ -71,7 +72,8 @@ pub fn all() -> Vec<ScalarUDF> {
         .map(|definition| ScalarUDF::new_from_impl(RowFunction::new(definition)))
         .chain(arrays::all())
         .chain(super::casts::all())
-        .chain([coalesce::coalesce(), sleep::pg_sleep()])
+        .chain(coalesce::all())
+        .chain([sleep::pg_sleep()])
         .collect()
 }
 

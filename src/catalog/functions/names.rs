@@ -196,7 +196,26 @@ fn relation_name(scope: &Scope, oid: i64) -> Result<Option<(String, String)>> {
 }
 
 fn type_by_name(_: &Call<'_>, name: &str) -> Result<Option<i64>> {
-    Ok(signatures::type_oid(name.strip_prefix("pg_catalog.").unwrap_or(name)))
+    Ok(signatures::type_oid(&unmodified(unqualified(name))))
+}
+
+/// The name of a type without its schema, which is `pg_catalog` for all.
+fn unqualified(name: &str) -> &str {
+    let Some((schema, own)) = name.split_once('.') else { return name };
+    let schema = schema.trim();
+    let is_catalog = schema == "\"pg_catalog\"" || schema.eq_ignore_ascii_case("pg_catalog");
+    if is_catalog { own } else { name }
+}
+
+/// The same without its modifier: `numeric(10,2)` is the type numeric.
+fn unmodified(name: &str) -> String {
+    let is_number = |c: char| c.is_ascii_digit() || matches!(c, ',' | ' ');
+    match name.split_once('(').and_then(|(before, rest)| Some((before, rest.split_once(')')?))) {
+        Some((before, (modifier, behind))) if !modifier.is_empty() && modifier.chars().all(is_number) => {
+            format!("{}{behind}", before.trim_end())
+        }
+        _ => name.to_owned(),
+    }
 }
 
 fn function_by_name(_: &Call<'_>, name: &str) -> Result<Option<i64>> {
@@ -236,7 +255,7 @@ fn arguments_of(text: &str) -> Result<(&str, Vec<i64>)> {
     let inner =
         rest.trim_end().strip_suffix(')').ok_or_else(|| invalid("22P02", "expected a right parenthesis".into()))?;
     let types = inner.split(',').map(str::trim).filter(|name| !name.is_empty());
-    let oids = types.map(|name| signatures::type_oid(name.strip_prefix("pg_catalog.").unwrap_or(name)).unwrap_or(0));
+    let oids = types.map(|name| signatures::type_oid(unqualified(name)).unwrap_or(0));
     Ok((name.trim(), oids.collect()))
 }
 

@@ -163,15 +163,15 @@ pub fn type_name(oid: i64) -> Option<String> {
 /// The oid of a type, by either of its names.
 pub fn type_oid(name: &str) -> Option<i64> {
     let name = name.trim();
+    if let Some(element) = name.strip_suffix("[]") {
+        let element = type_oid(element)?;
+        return TYPES.iter().find(|(_, (name, of))| *of == element && name.starts_with('_')).map(|(oid, _)| *oid);
+    }
     // A quoted name is the type's own, never a word of SQL for it: "char" isn't char.
     if let Some(own) = name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
         return TYPES.iter().find(|(_, (name, _))| name == own).map(|(oid, _)| *oid);
     }
     let name = name.to_lowercase();
-    if let Some(element) = name.strip_suffix("[]") {
-        let element = type_oid(element)?;
-        return TYPES.iter().find(|(_, (name, of))| *of == element && name.starts_with('_')).map(|(oid, _)| *oid);
-    }
     let alias = match name.as_str() {
         "int" => "int4",
         "decimal" => "numeric",
