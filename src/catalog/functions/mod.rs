@@ -38,6 +38,7 @@ mod operators;
 mod patterns;
 mod privileges;
 pub mod procedures;
+mod record;
 mod session;
 mod sets;
 mod signatures;
@@ -71,7 +72,7 @@ pub fn all() -> Vec<ScalarUDF> {
         .map(|definition| ScalarUDF::new_from_impl(RowFunction::new(definition)))
         .chain(arrays::all())
         .chain(super::casts::all())
-        .chain([coalesce::coalesce(), sleep::pg_sleep()])
+        .chain([coalesce::coalesce(), record::named_struct(), sleep::pg_sleep()])
         .collect()
 }
 
