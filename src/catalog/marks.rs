@@ -2,13 +2,13 @@
 //! of an expression over it is to be marked too.
 //!
 //! PostgreSQL: `CASE WHEN x THEN oid END`, `coalesce(oid, 0)`, `min(oid)` and `array_agg(oid)` are oids. DataFusion: they
-//! are of the type of Arrow that holds them. Blocked by: it gives no way to say it for CASE, nor for functions of its own.
-//! Remove when: it has one.
+//! are of the type of Arrow that holds them. Blocked by: it gives no way to say it for CASE, nor for functions of its own,
+//! and its scalar subqueries lose it when they run. Remove when: it has one.
 
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, FieldRef};
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNode as _};
 use datafusion::common::{Column, DFSchema};
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::expr::Case;
@@ -32,22 +32,60 @@ pub fn marked(plan: LogicalPlan) -> DfResult<LogicalPlan> {
     .map(|plan| plan.data)
 }
 
-/// The plan with marks in the columns of a projection.
+/// The plan with marks in the columns of a projection, and in what functions are called with.
 fn mark(plan: LogicalPlan) -> DfResult<Transformed<LogicalPlan>> {
-    let LogicalPlan::Projection(projection) = &plan else { return Ok(Transformed::no(plan)) };
-    let input = Arc::clone(&projection.input);
+    let [input] = plan.inputs()[..] else { return Ok(Transformed::no(plan)) };
+    let input = input.clone();
+    let is_projection = matches!(plan, LogicalPlan::Projection(_));
     let preserver = NamePreserver::new(&plan);
     plan.map_expressions(|expr| {
         let name = preserver.save(&expr);
-        let Ok((_, field)) = expr.to_field(input.schema().as_ref()) else { return Ok(Transformed::no(expr)) };
-        if types::marked(&field).is_some() {
-            return Ok(Transformed::no(expr));
-        }
-        match exact(&expr, &input).filter(|exact| exact.arrow().equals_datatype(field.data_type())) {
-            Some(exact) => Ok(Transformed::yes(name.restore(Mark::of(exact).call(vec![expr.unalias()])))),
-            None => Ok(Transformed::no(expr)),
-        }
+        let marked = expr.transform_up(|expr| Ok(arguments(expr, &input)))?;
+        let marked = marked.transform_data(|expr| {
+            let found = if is_projection { unmarked(&expr, &input) } else { None };
+            Ok(match found {
+                Some(exact) => Transformed::yes(Mark::of(exact).call(vec![expr.unalias()])),
+                None => Transformed::no(expr),
+            })
+        })?;
+        Ok(if marked.transformed { marked.update_data(|expr| name.restore(expr)) } else { marked })
     })
+}
+
+/// The exact type of an expression whose own field doesn't say it.
+fn unmarked(expr: &Expr, input: &LogicalPlan) -> Option<&'static PgType> {
+    let (_, field) = expr.to_field(input.schema().as_ref()).ok()?;
+    if types::marked(&field).is_some() {
+        return None;
+    }
+    exact(expr, input).filter(|exact| exact.arrow().equals_datatype(field.data_type()))
+}
+
+/// A function call whose arguments are marked. A subquery's field says its type, but only until it runs.
+fn arguments(expr: Expr, input: &LogicalPlan) -> Transformed<Expr> {
+    let wrap = |args: &mut Vec<Expr>| {
+        let mut changed = false;
+        for arg in args {
+            let found = match &*arg {
+                Expr::ScalarSubquery(query) => types::marked(query.subquery.schema().field(0)),
+                other => unmarked(other, input),
+            };
+            if let Some(exact) = found {
+                let inner = std::mem::take(arg);
+                *arg = Mark::of(exact).call(vec![inner]);
+                changed = true;
+            }
+        }
+        changed
+    };
+    let mut expr = expr;
+    let changed = match &mut expr {
+        Expr::ScalarFunction(call) if call.func.name() != Mark::NAME => wrap(&mut call.args),
+        Expr::AggregateFunction(call) => wrap(&mut call.params.args),
+        Expr::WindowFunction(call) => wrap(&mut call.params.args),
+        _ => false,
+    };
+    if changed { Transformed::yes(expr) } else { Transformed::no(expr) }
 }
 
 /// The exact type of an expression's values, where that is another than its own field says.
@@ -63,7 +101,7 @@ fn exact(expr: &Expr, input: &LogicalPlan) -> Option<&'static PgType> {
         Expr::ScalarFunction(call) if matches!(call.func.name(), "coalesce" | "nullif" | "greatest" | "least") => {
             call.args.iter().find_map(here)
         }
-        Expr::Column(column) => aggregated(column, input),
+        Expr::Column(column) => aggregated(column, input).or_else(|| unnested(column, input)),
         _ => None,
     }
 }
@@ -88,6 +126,14 @@ fn aggregated(column: &Column, input: &LogicalPlan) -> Option<&'static PgType> {
     }
 }
 
+/// The exact type of an array's items, from that of the array.
+fn unnested(column: &Column, input: &LogicalPlan) -> Option<&'static PgType> {
+    let LogicalPlan::Unnest(unnest) = input else { return None };
+    let (at, _) = unnest.list_type_columns.iter().find(|(_, list)| list.output_column.name == column.name)?;
+    let array = types::marked(unnest.input.schema().fields().get(*at)?)?;
+    array.name.strip_suffix("[]").and_then(types::by_name)
+}
+
 /// Gives its argument as it is, marked as of an exact type.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Mark {
@@ -96,6 +142,8 @@ struct Mark {
 }
 
 impl Mark {
+    const NAME: &str = "mark";
+
     fn of(exact: &'static PgType) -> ScalarUDF {
         ScalarUDF::new_from_impl(Self { exact, signature: Signature::any(1, Volatility::Immutable) })
     }
@@ -103,7 +151,7 @@ impl Mark {
 
 impl ScalarUDFImpl for Mark {
     fn name(&self) -> &'static str {
-        "mark"
+        Self::NAME
     }
 
     fn signature(&self) -> &Signature {

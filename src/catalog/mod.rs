@@ -34,6 +34,7 @@ mod number_pattern;
 mod origin;
 mod own_functions;
 mod pages;
+mod repeated;
 mod rescale;
 mod rewrite;
 pub mod scope;

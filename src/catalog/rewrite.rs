@@ -37,7 +37,7 @@ pub const HIDDEN: &[(&str, &str)] = &[("_split", "text"), ("_offset", "int8")];
 pub const CHECK_RESCALE: &str = "check_rescale\u{1}";
 
 /// Parts the name that a column is shown under from what makes it unique within the plan.
-const UNIQUE: char = '\u{1}';
+pub(super) const UNIQUE: char = '\u{1}';
 
 /// The name to show for a column of a plan.
 pub fn output_name(name: &str) -> &str {

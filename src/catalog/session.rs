@@ -38,7 +38,8 @@ use super::strict::{MergedFilters, Strict};
 use super::table::SqliteTable;
 use super::view::VIEWS;
 use super::{
-    DATABASE, SCHEMAS, counted, exact, expansion, explain, levels, marks, rewrite, statics, store_error, types,
+    DATABASE, SCHEMAS, counted, exact, expansion, explain, levels, marks, repeated, rewrite, statics, store_error,
+    types,
 };
 use crate::auth;
 use crate::error::{Error, Result, nearest};
@@ -182,7 +183,7 @@ impl Session {
         };
         let plan = SqlToRel::new_with_options(&provider, options).sql_statement_to_plan(statement)?;
         levels::check(&plan)?;
-        exact::shown(marks::marked(exact::exact(counted::counted(plan)?)?)?)
+        exact::shown(repeated::named(marks::marked(exact::exact(counted::counted(plan)?)?)?)?)
     }
 
     /// Optimizes a plan. Calls of stable functions that depend on no row are computed here, on the present snapshot.

@@ -225,8 +225,12 @@ fn json_value(
         ScalarValue::List(list) => {
             use datafusion::arrow::array::Array as _;
             let values = list.value(0);
+            // What marks documents is on the array, not on its items.
+            let is_of_json = |array: &&types::PgType| matches!(array.name, "json[]" | "jsonb[]");
+            let document = field.and_then(types::marked).filter(is_of_json).and_then(|_| types::by_name("json"));
+            let document = document.map(|json| json.field(""));
             let item = match list.data_type() {
-                DataType::List(item) => Some(item.as_ref()),
+                DataType::List(item) => document.as_ref().or(Some(item.as_ref())),
                 _ => None,
             };
             let items = (0..values.len()).map(|row| {

@@ -38,6 +38,7 @@ mod operators;
 mod patterns;
 mod privileges;
 pub mod procedures;
+mod record;
 mod session;
 mod sets;
 mod signatures;
@@ -73,7 +74,7 @@ pub fn all() -> Vec<ScalarUDF> {
         .chain(arrays::all())
         .chain(super::casts::all())
         .chain(coalesce::all())
-        .chain([sleep::pg_sleep()])
+        .chain([record::named_struct(), sleep::pg_sleep()])
         .collect()
 }
 

@@ -27,6 +27,9 @@ fn columns_have_postgresqls_names() {
         ("SELECT id, * FROM mv", vec!["id int8", "id int8", "note text"]),
         ("SELECT m.id, m.* FROM mv m", vec!["id int8", "id int8", "note text"]),
         ("SELECT a.id, b.id FROM mv a, mv b", vec!["id int8", "id int8"]),
+        ("SELECT * FROM (SELECT a.*, b.id FROM mv a, mv b) s ORDER BY note", vec!["id int8", "note text", "id int8"]),
+        ("SELECT * FROM (SELECT s.* FROM (SELECT a.id, b.id FROM mv a, mv b) s) t", vec!["id int8", "id int8"]),
+        ("SELECT * FROM (SELECT a.id, b.id AS \"id:1\" FROM mv a, mv b) s", vec!["id int8", "id:1 int8"]),
         (
             "SELECT '1'::int, true, version(), current_user",
             vec!["int4 int4", "bool bool", "version text", "current_user name"],
