@@ -51,8 +51,10 @@ impl ScalarUDFImpl for OfOneType {
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> DfResult<FieldRef> {
         let literal = |index: usize| args.scalar_arguments.get(index).is_some_and(Option::is_some);
-        let typed = args.arg_fields.iter().enumerate().find(|(index, _)| !literal(*index)).map(|(_, field)| field);
-        let exact = typed.and_then(|field| types::marked(field));
+        // A literal with a mark was cast.
+        let has_type = |index: usize, field: &FieldRef| !literal(index) || types::marked(field).is_some();
+        let typed = args.arg_fields.iter().enumerate().find(|(index, field)| has_type(*index, field));
+        let exact = typed.and_then(|(_, field)| types::marked(field));
         let field = self.inner.return_field_from_args(args)?;
         Ok(match exact.filter(|exact| exact.arrow().equals_datatype(field.data_type())) {
             Some(exact) => Arc::new(field.as_ref().clone().with_metadata(exact.metadata())),
