@@ -18,6 +18,7 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature, Volatility,
 };
 
+use super::functions::OF_ONE_TYPE;
 use super::types::{self, PgType};
 
 /// Marks what the plan gives.
@@ -55,8 +56,9 @@ fn mark(plan: LogicalPlan) -> DfResult<Transformed<LogicalPlan>> {
 /// The exact type of an expression whose own field doesn't say it.
 fn unmarked(expr: &Expr, input: &LogicalPlan) -> Option<&'static PgType> {
     let (_, field) = expr.to_field(input.schema().as_ref()).ok()?;
-    if types::marked(&field).is_some() {
-        return None;
+    if let Some(exact) = types::marked(&field) {
+        // These become a CASE when the plan is optimized.
+        return is_of_one_type(expr).then_some(exact);
     }
     exact(expr, input).filter(|exact| exact.arrow().equals_datatype(field.data_type()))
 }
@@ -98,11 +100,18 @@ fn exact(expr: &Expr, input: &LogicalPlan) -> Option<&'static PgType> {
             let mut values = when_then_expr.iter().map(|(_, then)| then.as_ref()).chain(else_expr.as_deref());
             values.find_map(here)
         }
-        Expr::ScalarFunction(call) if matches!(call.func.name(), "coalesce" | "nullif" | "greatest" | "least") => {
-            call.args.iter().find_map(here)
-        }
+        Expr::ScalarFunction(call) if is_of_one_type(expr) => call.args.iter().find_map(here),
         Expr::Column(column) => aggregated(column, input).or_else(|| unnested(column, input)),
         _ => None,
+    }
+}
+
+/// Whether it is a call that gives one of its arguments.
+fn is_of_one_type(expr: &Expr) -> bool {
+    match expr {
+        Expr::Alias(alias) => is_of_one_type(&alias.expr),
+        Expr::ScalarFunction(call) => OF_ONE_TYPE.contains(&call.func.name()),
+        _ => false,
     }
 }
 
