@@ -58,13 +58,9 @@ fn type_literals(expr: Expr, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
             };
             Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right }))
         }
-        Expr::InList(InList { expr, list, negated }) if has_type(&expr, "bpchar", schema) => {
-            // Without the spaces that it is filled up with.
-            let trimmed = |value: Expr| match functions::find("bpchar_out") {
-                Some(trim) => trim.call(vec![value]),
-                None => value,
-            };
-            let (expr, list) = (Box::new(trimmed(*expr)), list.into_iter().map(trimmed).collect());
+        Expr::InList(InList { expr, list, negated }) if types::is_of(&expr, "bpchar", schema) => {
+            let (expr, list) =
+                (Box::new(functions::unpadded(*expr)), list.into_iter().map(functions::unpadded).collect());
             Transformed::yes(Expr::InList(InList { expr, list, negated }))
         }
         Expr::InList(InList { expr, list, negated }) => {
@@ -87,10 +83,6 @@ fn type_literals(expr: Expr, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
         }
         other => Transformed::no(other),
     })
-}
-
-fn has_type(expr: &Expr, name: &str, schema: &DFSchema) -> bool {
-    expr.to_field(schema).is_ok_and(|(_, field)| types::marked(&field).is_some_and(|marked| marked.name == name))
 }
 
 fn is_comparison(op: Operator) -> bool {
@@ -153,7 +145,7 @@ pub(super) fn typed(literal: Expr, other: &Expr, schema: &DFSchema) -> DfResult<
         return Ok(function.call(vec![Expr::Literal(ScalarValue::Utf8(Some(text)), metadata)]));
     }
     // Documents are compared in the one form that jsonb has.
-    if has_type(other, "jsonb", schema)
+    if types::is_of(other, "jsonb", schema)
         && let Some(input) = functions::find("jsonb_in")
     {
         return Ok(input.call(vec![Expr::Literal(ScalarValue::Utf8(Some(text)), metadata)]));

@@ -55,7 +55,7 @@ pub fn exact(plan: LogicalPlan) -> DfResult<LogicalPlan> {
 
 /// Jsonb is ordered by what it says.
 fn order_documents(by: &mut Expr, schema: &DFSchema) {
-    let is_jsonb = by.to_field(schema).is_ok_and(|(_, field)| types::name_of(&field) == "jsonb");
+    let is_jsonb = types::is_of(by, "jsonb", schema);
     if let Some(key) = functions::find(functions::JSONB_KEY).filter(|_| is_jsonb) {
         let document = std::mem::replace(by, Expr::Literal(ScalarValue::Null, None));
         *by = key.call(vec![document.unalias()]);
@@ -122,17 +122,12 @@ const TEXT_FUNCTIONS: [&str; 10] =
 fn of_text(mut call: ScalarFunction, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
     let mut changed = false;
     for arg in &mut call.args {
-        let padded = arg.to_field(schema).is_ok_and(|(_, field)| is_bpchar(&field));
-        if let Some(trim) = functions::find("bpchar_out").filter(|_| padded) {
-            *arg = trim.call(vec![std::mem::replace(arg, Expr::Literal(ScalarValue::Null, None))]);
+        if types::is_of(arg, "bpchar", schema) {
+            *arg = functions::unpadded(std::mem::replace(arg, Expr::Literal(ScalarValue::Null, None)));
             changed = true;
         }
     }
     Ok(Transformed::new_transformed(Expr::ScalarFunction(call), changed))
-}
-
-fn is_bpchar(field: &Field) -> bool {
-    types::marked(field).is_some_and(|of| of.name == "bpchar")
 }
 
 /// A subquery that depends on the outer row: see [`functions::single_or_several`].
@@ -348,7 +343,7 @@ fn exact_cast(expr: Expr, field: FieldRef, schema: &DFSchema, is_shown: bool) ->
         });
     }
     if target == DataType::Utf8 && marked.name == "bpchar" {
-        return Ok(called("bpchar_out", vec![expr.clone()]).unwrap_or_else(|| unchanged(expr, field)));
+        return Ok(Transformed::yes(functions::unpadded(expr)));
     }
     if target == DataType::Utf8 && functions::REG_TYPES.contains(&marked.name) {
         let function = functions::text_function(marked.name);

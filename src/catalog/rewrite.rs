@@ -7,8 +7,6 @@ use datafusion::logical_expr::sqlparser::ast::{
     FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, Select, SetExpr, Statement,
     TableFactor, Value, VisitMut as _, VisitorMut,
 };
-use datafusion::logical_expr::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::logical_expr::sqlparser::parser::Parser;
 
 use super::casts;
 use super::functions::{REG_TYPES, oid_function, text_function};
@@ -205,8 +203,7 @@ fn table_commands(body: &mut SetExpr) {
             if name.is_empty() || name.chars().any(char::is_uppercase) {
                 return;
             }
-            let parsed = Parser::new(&PostgreSqlDialect {}).try_with_sql(&format!("SELECT * FROM {name}"));
-            if let Ok(query) = parsed.and_then(|mut parser| parser.parse_query()) {
+            if let Some(query) = parse_query(&format!("SELECT * FROM {name}")) {
                 *body = *query.body;
             }
         }

@@ -207,11 +207,13 @@ impl Session {
     /// # Errors
     /// What DataFusion says.
     pub fn execute(&self, plan: Arc<dyn ExecutionPlan>) -> DfResult<SendableRecordBatchStream> {
-        let memory = self.scope.guard.memory() / 4;
+        let memory = self.scope.guard.memory();
         let mut config = self.state.config().clone();
-        // What is kept back for putting files together. With all of the memory a sort could never begin.
-        let kept_back = &mut config.options_mut().execution.sort_spill_reservation_bytes;
-        *kept_back = memory.min(*kept_back);
+        // What is kept back for putting files together. With all of the memory a sort could never begin. All statements
+        // share the options until one has others.
+        if config.options().execution.sort_spill_reservation_bytes > memory / 4 {
+            config.options_mut().execution.sort_spill_reservation_bytes = memory / 4;
+        }
         let task = TaskContext::new(
             None,
             self.state.session_id().to_owned(),

@@ -7,6 +7,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use datafusion::arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
+use datafusion::common::DFSchema;
+use datafusion::logical_expr::{Expr, ExprSchemable as _};
 use postgres_types::Type;
 
 /// Metadata key of a field's exact type: a name of this module's table, such as `jsonb` or `name`.
@@ -201,6 +203,11 @@ pub fn name_of(field: &Field) -> &'static str {
     }
     let oid = wire_type(field).oid();
     TYPES.iter().find(|pg_type| pg_type.oid == oid).map_or("text", |pg_type| pg_type.name)
+}
+
+/// Whether an expression is of the type of that name.
+pub fn is_of(expr: &Expr, name: &str, schema: &DFSchema) -> bool {
+    expr.to_field(schema).is_ok_and(|(_, field)| name_of(&field) == name)
 }
 
 /// The type of a field in SQL's words, as messages name it: `timestamp with time zone`, `bigint[]`.

@@ -85,7 +85,11 @@ pub fn append(tx: &Connection, emitted: &Emitted) -> Result<()> {
     let holes = ", ?".repeat(columns.len());
     let sql = format!("INSERT INTO {} VALUES (?, ?, ?{holes})", table_name(emitted.job));
     let mut statement = tx.prepare_cached(&sql).context("preparing to append view rows")?;
-    let anything = takes_anything(tx, emitted.job).context("preparing to append view rows")?;
+    let anything = if columns.iter().any(Column::has_nan) {
+        takes_anything(tx, emitted.job).context("preparing to append view rows")?
+    } else {
+        Vec::new()
+    };
     let mut insert = || -> rusqlite::Result<()> {
         statement.raw_bind_parameter(1, emitted.source.0)?;
         statement.raw_bind_parameter(2, emitted.split.as_str())?;
@@ -151,6 +155,14 @@ impl<'a> Column<'a> {
             DataType::Decimal128(_, _) => Self::Decimal(array.as_primitive::<Decimal128Type>()),
             other => return Err(Error::Internal(format!("a view column of type {other}"))),
         })
+    }
+
+    fn has_nan(&self) -> bool {
+        match self {
+            Self::Float32(array) => array.iter().flatten().any(f32::is_nan),
+            Self::Float64(array) => array.iter().flatten().any(f64::is_nan),
+            _ => false,
+        }
     }
 
     /// `any`: the column of the table takes values of any kind.

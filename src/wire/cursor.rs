@@ -21,17 +21,10 @@ use crate::error::{Error, Result};
 /// A cursor.
 pub(super) struct Cursor {
     pub columns: Arc<[Column]>,
-    /// Whether it outlives its transaction.
-    pub hold: bool,
     /// How many savepoints were open when it was declared: going back behind the last of them undoes it.
     pub depth: usize,
-    /// What the client sent to declare it.
-    text: String,
-    binary: bool,
-    /// Whether it may go backwards too.
-    scroll: bool,
-    /// When it was declared, in microseconds since 1970.
-    declared_at: i64,
+    /// Its row of `pg_cursors`.
+    pub held: held::Cursor,
     content: Content,
 }
 
@@ -40,20 +33,6 @@ enum Content {
     Stream { rows: Box<Rows>, at: u64 },
     /// All rows, and where the cursor stands: on row `at`, counted from 1; 0 is before the first.
     All { rows: RecordBatch, at: usize },
-}
-
-impl Cursor {
-    /// Its row of `pg_cursors`.
-    pub fn held(&self, name: &str) -> held::Cursor {
-        held::Cursor {
-            name: name.to_owned(),
-            text: self.text.clone(),
-            hold: self.hold,
-            binary: self.binary,
-            scroll: self.scroll,
-            declared_at: self.declared_at,
-        }
-    }
 }
 
 /// No such cursor.
@@ -86,10 +65,15 @@ impl Session {
             Content::Stream { rows: Box::new(rows), at: 0 }
         };
         let depth = self.transaction.savepoints();
-        let (text, declared_at) = (self.text.clone(), now_micros());
-        let scroll = scroll.unwrap_or(matches!(content, Content::All { .. }));
-        let cursor = Cursor { columns, hold: *hold, depth, text, binary: *binary, scroll, declared_at, content };
-        self.cursors.insert(name.clone(), cursor);
+        let held = held::Cursor {
+            name: name.clone(),
+            text: self.text.clone(),
+            hold: *hold,
+            binary: *binary,
+            scroll: scroll.unwrap_or(matches!(content, Content::All { .. })),
+            declared_at: now_micros(),
+        };
+        self.cursors.insert(name.clone(), Cursor { columns, depth, held, content });
         Ok(Reply::done("DECLARE CURSOR"))
     }
 
@@ -179,19 +163,10 @@ fn only_forwards() -> Error {
 impl Session {
     /// A portal of the extended protocol that has begun, as a cursor that only goes on. Its place isn't counted.
     fn begun_portal(&mut self, name: &str) -> Option<Cursor> {
-        let rows = self.portals.get_mut(name)?.begun()?;
-        let columns = Arc::clone(&rows.columns);
-        let content = Content::Stream { rows, at: u64::MAX };
-        Some(Cursor {
-            columns,
-            hold: false,
-            depth: 0,
-            text: String::new(),
-            binary: false,
-            scroll: false,
-            declared_at: 0,
-            content,
-        })
+        let portal = self.portals.get_mut(name)?;
+        let rows = portal.begun()?;
+        let (columns, held) = (Arc::clone(&rows.columns), portal.held(name));
+        Some(Cursor { columns, depth: 0, held, content: Content::Stream { rows, at: u64::MAX } })
     }
 }
 

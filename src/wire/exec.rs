@@ -119,9 +119,7 @@ impl Session {
         let columns = prepared.columns.clone().unwrap_or_default();
         Ok(Reply::Rows(Rows::from_stream(columns, stream, prepared.tag(), Style::of(&self.settings))))
     }
-}
 
-impl Session {
     /// Tells queries what is held now. Unnamed statements and portals last for one message, and aren't listed.
     fn tell_held(&self) {
         let named = self.statements.iter().filter(|(name, _)| !name.is_empty());
@@ -133,7 +131,7 @@ impl Session {
             from_sql: prepared.from_sql,
             runs: prepared.runs.load(Ordering::Relaxed),
         });
-        let cursors = self.cursors.iter().map(|(name, cursor)| cursor.held(name));
+        let cursors = self.cursors.values().map(|cursor| cursor.held.clone());
         let portals = self.portals.iter().filter(|(name, _)| !name.is_empty());
         let portals = portals.map(|(name, portal)| portal.held(name));
         self.held.tell(statements.collect(), cursors.chain(portals).collect());

@@ -97,7 +97,7 @@ pub(super) async fn parse(link: &mut Link, session: &mut Session, message: Parse
     session.admit(&parsed).await?;
     let prepared = session.prepare(parsed, &types)?;
     session.end_statement();
-    session.statements.insert(name, prepared);
+    session.statements.insert(name, Arc::new(prepared));
     link.feed(Backend::ParseComplete(ParseComplete::new())).await?;
     Ok(())
 }

@@ -108,7 +108,7 @@ impl Prepared {
 
 impl Session {
     /// Finds out a statement's parameters and columns. `declared` are the types that the client gives some parameters.
-    pub(super) fn prepare(&mut self, parsed: Parsed, declared: &[Option<Type>]) -> Result<Arc<Prepared>> {
+    pub(super) fn prepare(&mut self, parsed: Parsed, declared: &[Option<Type>]) -> Result<Prepared> {
         let mut prepared = Prepared {
             text: parsed.text.clone(),
             source: self.text.clone(),
@@ -133,7 +133,7 @@ impl Session {
             Statement::Unbound(statement) => self.columns_of_statement(statement)?,
             statement => self.columns_of_statement(statement)?,
         };
-        Ok(Arc::new(prepared))
+        Ok(prepared)
     }
 
     /// The query that was last planned from just this text, if its plan still holds. Clients that speak the simple

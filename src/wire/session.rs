@@ -141,7 +141,7 @@ impl Session {
     fn end_block(&mut self) {
         self.transaction.end();
         self.portals.clear();
-        self.cursors.retain(|_, cursor| cursor.hold);
+        self.cursors.retain(|_, cursor| cursor.held.hold);
         self.release_snapshot();
     }
 
@@ -328,10 +328,8 @@ impl Session {
                 limits::check_prepared(&self.shared, &self.statements, &statement.text)?;
                 let types = types.iter().map(|name| super::params::type_by_name(name)).collect::<Result<Vec<_>>>()?;
                 let mut prepared = self.prepare(statement.as_ref().clone(), &types)?;
-                if let Some(prepared) = Arc::get_mut(&mut prepared) {
-                    prepared.from_sql = true;
-                }
-                self.statements.insert(name.clone(), prepared);
+                prepared.from_sql = true;
+                self.statements.insert(name.clone(), Arc::new(prepared));
                 Reply::done("PREPARE")
             }
             Statement::Execute { name, params } => {

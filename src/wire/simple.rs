@@ -33,7 +33,7 @@ pub(super) async fn run(link: &mut Link, session: &mut Session, text: &str) -> R
             session.start = parsed.position;
             let token = session.begin_statement(&parsed.text);
             session.admit(&parsed).await?;
-            let prepared = session.prepare(parsed, &[])?;
+            let prepared = Arc::new(session.prepare(parsed, &[])?);
             if !prepared.types.is_empty() {
                 // There is no Bind here that could give it a value.
                 return Err(Error::Semantics { sqlstate: "42P02", message: "there is no parameter $1".into() }.into());

@@ -10,20 +10,10 @@ use datafusion::logical_expr::sqlparser::ast::BinaryOperator;
 use super::super::types;
 use super::find;
 use super::json_order::JSONB_KEY;
+use super::operators::{by_key, is_comparison};
 
-const fn is_comparison(op: &BinaryOperator) -> bool {
-    matches!(
-        op,
-        BinaryOperator::Eq
-            | BinaryOperator::NotEq
-            | BinaryOperator::Lt
-            | BinaryOperator::LtEq
-            | BinaryOperator::Gt
-            | BinaryOperator::GtEq
-    )
-}
-
-/// Plans comparisons of jsonb, and `->`, `->>`, `#>`, `#>>`, `@>`, `<@`, `?`, `?|`, `?&`, `||`, `-` and `#-` over json, jsonb and text.
+/// Plans comparisons of jsonb, and `->`, `->>`, `#>`, `#>>`, `@>`, `<@`, `?`, `?|`, `?&`, `||`, `-` and `#-` over json,
+/// jsonb and text.
 #[derive(Debug)]
 pub struct JsonOperators;
 
@@ -37,15 +27,12 @@ impl ExprPlanner for JsonOperators {
         }
         if is_comparison(&expr.op)
             && let Some(key) = find(JSONB_KEY)
-            && (types::name_of(&left) == "jsonb"
-                || expr.right.to_field(schema).is_ok_and(|(_, field)| types::name_of(&field) == "jsonb"))
+            && (types::name_of(&left) == "jsonb" || types::is_of(&expr.right, "jsonb", schema))
         {
-            let RawBinaryExpr { op, left, right } = expr;
-            let (left, right) = (key.call(vec![left]), key.call(vec![right]));
-            return Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }));
+            return Ok(PlannerResult::Original(by_key(key, expr)));
         }
         let is_jsonb = types::name_of(&left) != "json";
-        let right_is_jsonb = || expr.right.to_field(schema).is_ok_and(|(_, field)| types::name_of(&field) == "jsonb");
+        let right_is_jsonb = || types::is_of(&expr.right, "jsonb", schema);
         let pick = |json: &'static str, jsonb: &'static str| if is_jsonb { jsonb } else { json };
         let (name, swap) = match &expr.op {
             BinaryOperator::Arrow => (pick("json_get", "jsonb_get"), false),

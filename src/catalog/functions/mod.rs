@@ -67,6 +67,14 @@ pub fn find(name: &str) -> Option<&'static Definition> {
     definitions().find(|definition| definition.name == name)
 }
 
+/// A character(n) as text: without the spaces that it is filled up with.
+pub fn unpadded(value: Expr) -> Expr {
+    match find("bpchar_out") {
+        Some(trim) => trim.call(vec![value]),
+        None => value,
+    }
+}
+
 /// All of them.
 pub fn all() -> Vec<ScalarUDF> {
     definitions()

@@ -8,10 +8,11 @@ use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExp
 use datafusion::logical_expr::sqlparser::ast::BinaryOperator;
 use datafusion::logical_expr::{Expr, ExprSchemable as _};
 
+use super::super::analyze::untyped;
 use super::super::datetime::{self, Interval, Moment};
 use super::super::types;
 use super::datetime::{Temporal, interval_value};
-use super::{Call, Definition, Returns, Value, derived, find, patterns};
+use super::{Call, Definition, Returns, Value, derived, find, patterns, unpadded};
 use crate::error::{Error, Result};
 
 pub const FUNCTIONS: &[Definition] = &[
@@ -62,15 +63,7 @@ impl ExprPlanner for Operators {
             return Ok(PlannerResult::Planned(divide.call(vec![expr.left, expr.right])));
         }
         let is_interval = |data_type: &DataType| matches!(data_type, DataType::Interval(_));
-        let ordered = matches!(
-            expr.op,
-            BinaryOperator::Eq
-                | BinaryOperator::NotEq
-                | BinaryOperator::Lt
-                | BinaryOperator::LtEq
-                | BinaryOperator::Gt
-                | BinaryOperator::GtEq
-        );
+        let ordered = is_comparison(&expr.op);
         if ordered {
             comparable(&expr, schema)?;
         }
@@ -79,9 +72,7 @@ impl ExprPlanner for Operators {
             && is_interval(&right)
             && let Some(key) = find("interval_key")
         {
-            let RawBinaryExpr { op, left, right } = expr;
-            let (left, right) = (key.call(vec![left]), key.call(vec![right]));
-            return Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }));
+            return Ok(PlannerResult::Original(by_key(key, expr)));
         }
         if let Some(trimmed) = trimmed(&expr, schema).filter(|_| ordered || expr.op == BinaryOperator::StringConcat) {
             return Ok(PlannerResult::Original(trimmed));
@@ -110,17 +101,33 @@ impl ExprPlanner for Operators {
     }
 }
 
+/// Whether the operator compares two values.
+pub(super) const fn is_comparison(op: &BinaryOperator) -> bool {
+    matches!(
+        op,
+        BinaryOperator::Eq
+            | BinaryOperator::NotEq
+            | BinaryOperator::Lt
+            | BinaryOperator::LtEq
+            | BinaryOperator::Gt
+            | BinaryOperator::GtEq
+    )
+}
+
+/// A comparison by what a function gives for each operand.
+pub(super) fn by_key(key: &'static Definition, expr: RawBinaryExpr) -> RawBinaryExpr {
+    let RawBinaryExpr { op, left, right } = expr;
+    RawBinaryExpr { op, left: key.call(vec![left]), right: key.call(vec![right]) }
+}
+
 /// Operands without the spaces that a character(n) is filled up with, if one is of that type. A literal is of the same.
 fn trimmed(expr: &RawBinaryExpr, schema: &DFSchema) -> Option<RawBinaryExpr> {
-    let trim = find("bpchar_out")?;
-    let is_padded = |operand: &Expr| {
-        operand.to_field(schema).is_ok_and(|(_, field)| types::marked(&field).is_some_and(|of| of.name == "bpchar"))
-    };
+    let is_padded = |operand: &Expr| types::is_of(operand, "bpchar", schema);
     let compares = expr.op != BinaryOperator::StringConcat;
     let (left, right) = (is_padded(&expr.left), is_padded(&expr.right));
     let side = |operand: &Expr, padded: bool| {
         let literal = compares && matches!(operand, Expr::Literal(..));
-        if padded || literal { trim.call(vec![operand.clone()]) } else { operand.clone() }
+        if padded || literal { unpadded(operand.clone()) } else { operand.clone() }
     };
     let RawBinaryExpr { op, .. } = expr;
     (left || right).then(|| RawBinaryExpr {
@@ -145,14 +152,13 @@ fn pattern(pattern: Expr, data_type: &DataType) -> DfResult<Expr> {
 
 /// A number with a literal in quotes, which takes its type: `1 + '2'`.
 fn with_number(expr: RawBinaryExpr, left: &DataType, right: &DataType) -> RawBinaryExpr {
-    let is_untyped = |operand: &Expr| matches!(operand, Expr::Literal(ScalarValue::Utf8(Some(_)), _));
     let cast = |operand: Expr, other: &DataType| {
         // An exact number of as many digits as it has.
         let target = if other.is_decimal() { DataType::Decimal128(38, 10) } else { other.clone() };
         Expr::Cast(Cast::new(Box::new(operand), target))
     };
     let RawBinaryExpr { op, left: one, right: other } = expr;
-    match (is_untyped(&one), is_untyped(&other)) {
+    match (untyped(&one), untyped(&other)) {
         (true, false) if right.is_numeric() => RawBinaryExpr { op, left: cast(one, right), right: other },
         (false, true) if left.is_numeric() => RawBinaryExpr { op, left: one, right: cast(other, left) },
         _ => RawBinaryExpr { op, left: one, right: other },
