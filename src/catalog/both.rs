@@ -8,8 +8,9 @@ use datafusion::catalog::{Session, TableProvider};
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::union::UnionExec;
+
+use super::append::Append;
 
 /// Two tables of the same columns, one behind the other.
 #[derive(Debug)]
@@ -41,6 +42,6 @@ impl TableProvider for Both {
     ) -> DfResult<Arc<dyn ExecutionPlan>> {
         let first = self.0.scan(state, projection, filters, limit).await?;
         let second = self.1.scan(state, projection, filters, limit).await?;
-        Ok(Arc::new(CoalescePartitionsExec::new(UnionExec::try_new(vec![first, second])?)))
+        Ok(Arc::new(Append::new(UnionExec::try_new(vec![first, second])?)))
     }
 }

@@ -239,8 +239,9 @@ fn rounded(bytes: usize) -> String {
 pub struct GuardPlan;
 
 /// What gives a batch for each that it takes, or only a few: a check below or above it is enough.
-const PASS: [&str; 12] = [
+const PASS: [&str; 13] = [
     "AnalyzeExec",
+    "Append",
     "CoalesceBatchesExec",
     "CoalescePartitionsExec",
     "CooperativeExec",

@@ -12,6 +12,7 @@ use crate::error::Error;
 
 mod activity;
 mod analyze;
+mod append;
 mod batch;
 mod both;
 mod cast;

@@ -24,6 +24,7 @@ use rusqlite::{OptionalExtension as _, params};
 use tokio_util::sync::CancellationToken;
 
 use super::analyze::TypeLiterals;
+use super::append::AppendUnions;
 use super::both::Both;
 use super::cast::PgCasts;
 use super::casts::Arrays;
@@ -90,8 +91,8 @@ impl Catalog {
             optimizers.insert(at + 1, Arc::new(MergedFilters));
         }
         let optimizers = interrupt::before_each(&(Arc::new(Check) as _), optimizers);
-        let last = Arc::new(GuardPlan) as _;
-        let physical = state.physical_optimizers().iter().cloned().chain([last]);
+        let (first, last) = (Arc::new(AppendUnions) as _, Arc::new(GuardPlan) as _);
+        let physical = [first].into_iter().chain(state.physical_optimizers().iter().cloned()).chain([last]);
         let physical = interrupt::before_each(&(Arc::new(Check) as _), physical);
         planners.insert(1, Arc::new(Operators));
         planners.insert(0, Arc::new(Arrays));
