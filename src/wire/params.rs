@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use chrono::{DateTime, NaiveDate};
 use datafusion::arrow::array::{ArrayRef, StringArray};
 use datafusion::arrow::compute::{CastOptions, cast_with_options};
 use datafusion::arrow::datatypes::{DataType, Field, TimeUnit};
@@ -153,6 +154,8 @@ fn utf8(bytes: &[u8]) -> Result<&str> {
 /// Days, and microseconds, from 1970 to 2000, where PostgreSQL counts from.
 const EPOCH_DAYS: i32 = 10_957;
 const EPOCH_MICROS: i64 = 946_684_800_000_000;
+/// PostgreSQL has 24:00:00 too.
+const DAY_MICROS: i64 = 86_400_000_000;
 
 /// Reads the binary format. None when the bytes aren't a value of the type.
 fn binary(bytes: &[u8], pg_type: &Type) -> Result<Option<Raw>> {
@@ -170,11 +173,11 @@ fn binary(bytes: &[u8], pg_type: &Type) -> Result<Option<Raw>> {
         Type::FLOAT4 => bytes.try_into().ok().map(|bytes| S::from(f32::from_be_bytes(bytes))),
         Type::FLOAT8 => bytes.try_into().ok().map(|bytes| S::from(f64::from_be_bytes(bytes))),
         Type::BYTEA => Some(S::Binary(Some(bytes.to_vec()))),
-        Type::DATE => i32().map(|days| S::Date32(Some(days + EPOCH_DAYS))),
-        Type::TIME => i64().map(|micros| S::Time64Microsecond(Some(micros))),
-        Type::TIMESTAMP => i64().map(|micros| S::TimestampMicrosecond(Some(micros + EPOCH_MICROS), None)),
+        Type::DATE => i32().map(date).transpose()?.map(|days| S::Date32(Some(days))),
+        Type::TIME => i64().map(time).transpose()?.map(|micros| S::Time64Microsecond(Some(micros))),
+        Type::TIMESTAMP => i64().map(timestamp).transpose()?.map(|micros| S::TimestampMicrosecond(Some(micros), None)),
         Type::TIMESTAMPTZ => {
-            i64().map(|micros| S::TimestampMicrosecond(Some(micros + EPOCH_MICROS), Some("+00:00".into())))
+            i64().map(timestamp).transpose()?.map(|micros| S::TimestampMicrosecond(Some(micros), Some("+00:00".into())))
         }
         Type::INTERVAL => interval(bytes),
         Type::NUMERIC => return Ok(read_numeric(bytes).map(Raw::Text)),
@@ -186,6 +189,42 @@ fn binary(bytes: &[u8], pg_type: &Type) -> Result<Option<Raw>> {
         },
     };
     Ok(scalar.map(Raw::Scalar))
+}
+
+/// Days since 1970. Only those of a calendar that goes so far: what follows may count on them.
+fn date(days: i32) -> Result<i32> {
+    if matches!(days, i32::MIN | i32::MAX) {
+        return Err(infinite("date", days < 0));
+    }
+    let days = days.checked_add(EPOCH_DAYS).filter(|days| NaiveDate::from_epoch_days(*days).is_some());
+    days.ok_or_else(|| beyond("date"))
+}
+
+/// Microseconds since midnight.
+fn time(micros: i64) -> Result<i64> {
+    (0..=DAY_MICROS).contains(&micros).then_some(micros).ok_or_else(|| beyond("time"))
+}
+
+/// Microseconds since 1970, of the same calendar as dates.
+fn timestamp(micros: i64) -> Result<i64> {
+    if matches!(micros, i64::MIN | i64::MAX) {
+        return Err(infinite("timestamp", micros < 0));
+    }
+    let micros = micros.checked_add(EPOCH_MICROS).filter(|micros| DateTime::from_timestamp_micros(*micros).is_some());
+    micros.ok_or_else(|| beyond("timestamp"))
+}
+
+fn beyond(name: &str) -> Error {
+    Error::Data { sqlstate: "22008", message: format!("{name} out of range") }
+}
+
+/// As its text form is refused.
+fn infinite(name: &str, is_negative: bool) -> Error {
+    let sign = if is_negative { "-" } else { "" };
+    Error::FeatureNotSupported {
+        what: format!("the {name} \"{sign}infinity\""),
+        hint: "Use a date that is far enough away.".into(),
+    }
 }
 
 fn interval(bytes: &[u8]) -> Option<ScalarValue> {
@@ -385,47 +424,4 @@ fn parse_array(text: &str) -> Option<Vec<Option<String>>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn arrays_are_read_as_in_postgresql() {
-        let some = |text: &str| Some(text.to_owned());
-        assert_eq!(parse_array("{}").unwrap(), vec![]);
-        assert_eq!(parse_array("{1, 2 ,NULL}").unwrap(), vec![some("1"), some("2"), None]);
-        assert_eq!(
-            parse_array(r#"{"a,b","x\"y","NULL",""}"#).unwrap(),
-            [some("a,b"), some("x\"y"), some("NULL"), some("")]
-        );
-        assert_eq!(parse_array("{{1,2},{3}}").unwrap(), vec![some("{1,2}"), some("{3}")]);
-        assert_eq!(parse_array("{1,,2}"), None);
-        assert_eq!(parse_array("1,2"), None);
-    }
-
-    #[test]
-    fn wrong_text_is_told_in_postgresqls_words() {
-        let message = |text: &str, target: DataType| {
-            let error = from_text(text, &target, "UTC").unwrap_err();
-            format!("{} {error}", error.sqlstate())
-        };
-        assert_eq!(message("x", DataType::Int64), "22P02 invalid input syntax for type bigint: \"x\"");
-        assert_eq!(
-            message("99999999999", DataType::Int32),
-            "22003 value \"99999999999\" is out of range for type integer"
-        );
-        assert_eq!(message("x", DataType::Boolean), "22P02 invalid input syntax for type boolean: \"x\"");
-        assert_eq!(message("x", DataType::Float64), "22P02 invalid input syntax for type double precision: \"x\"");
-        assert_eq!(message("x", DataType::Date32), "22007 invalid input syntax for type date: \"x\"");
-    }
-
-    #[test]
-    fn times_without_an_offset_are_of_the_sessions_zone() {
-        let target = DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into()));
-        let micros = |text: &str, zone: &str| match from_text(text, &target, zone).unwrap() {
-            ScalarValue::TimestampMicrosecond(Some(micros), _) => micros,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(micros("1970-01-01 02:00:00", "Europe/Berlin"), 3_600_000_000);
-        assert_eq!(micros("1970-01-01 02:00:00+00", "Europe/Berlin"), 7_200_000_000);
-    }
-}
+mod tests;
