@@ -44,7 +44,11 @@ impl Target {
         match number.parse::<i128>() {
             Ok(n) => match u32::try_from(n).ok().filter(|n| *n <= MAX_PARALLELISM).and_then(NonZeroU32::new) {
                 Some(n) => Ok(if bound.is_some() { Self::Bounded(n) } else { Self::Fixed(n) }),
-                None => wrong(format!("{} is not in the range 1 to {MAX_PARALLELISM}", text.trim())),
+                None => {
+                    // A bound of 0 would leave nothing.
+                    let least = u8::from(bound.is_some());
+                    wrong(format!("{} is not in the range {least} to {MAX_PARALLELISM}", text.trim()))
+                }
             },
             Err(_) => wrong(format!("\"{}\"", text.trim())),
         }

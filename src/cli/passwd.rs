@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::auth::passwords;
 use crate::error::Result;
-use crate::store::Store;
+use crate::store::{FILE_NAME, Store};
 
 /// What `passwd` takes. The password itself comes from a prompt, or from standard input.
 #[derive(Debug, Args)]
@@ -24,7 +24,15 @@ pub struct PasswdArgs {
 /// # Errors
 /// When a server has the directory, or there is no such user.
 pub async fn run(args: PasswdArgs) -> Result<()> {
+    let is_new = !args.data_dir.join(FILE_NAME).exists();
     let store = Store::open(&args.data_dir)?;
+    // Who forgot --data-dir has to see it before the password is asked for.
+    let dir = std::path::absolute(&args.data_dir).unwrap_or(args.data_dir);
+    if is_new {
+        eprintln!("Made a new data directory, {}: serve it with --data-dir.", dir.display());
+    }
     let password = passwords::ask(&args.user)?;
-    passwords::set(&store, &args.user, &password).await
+    passwords::set(&store, &args.user, &password).await?;
+    eprintln!("The password of user \"{}\" in {} is set.", args.user, dir.display());
+    Ok(())
 }

@@ -19,7 +19,7 @@ pub fn page(connection: &Connection) -> Result<String> {
     let rescales = table(
         connection,
         "SELECT id, source_name, target, decision, datetime(requested_at / 1000000, 'unixepoch'), requested_by
-         FROM rescales ORDER BY id DESC LIMIT 20",
+         FROM rescales WHERE target <> '' ORDER BY id DESC LIMIT 20",
         &["rescale", "source", "target", "decision", "requested at (UTC)", "by"],
     )?;
     Ok(format!(

@@ -59,7 +59,8 @@ fn targets() {
         let start = "target parallelism must be a valid number, adaptive, bounded(n), or ratio(r): ";
         assert!(error.starts_with(start) && error.len() > start.len(), "{text}: {error}");
     }
-    assert!(Target::parse("1025").unwrap_err().ends_with("1025 is not in the range 1 to 1024"));
+    assert!(Target::parse("1025").unwrap_err().ends_with("1025 is not in the range 0 to 1024"));
+    assert!(Target::parse("bounded(0)").unwrap_err().ends_with("bounded(0) is not in the range 1 to 1024"));
 }
 
 #[test]

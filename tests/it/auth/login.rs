@@ -150,13 +150,30 @@ async fn passwd_sets_a_password_from_standard_input() {
     connect(&server, "root", None).await.unwrap();
     server.kill();
     let mut passwd = program();
-    let mut child =
-        passwd.arg("passwd").arg("--data-dir").arg(server.data_dir()).stdin(Stdio::piped()).spawn().unwrap();
+    passwd.arg("passwd").arg("--data-dir").arg(server.data_dir());
+    let mut child = passwd.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"geheim\n").unwrap();
-    assert!(child.wait().unwrap().success());
+    let ended = child.wait_with_output().unwrap();
+    assert!(ended.status.success());
+    let said = String::from_utf8(ended.stderr).unwrap();
+    let dir = server.data_dir().display();
+    assert_eq!(said, format!("The password of user \"root\" in {dir} is set.\n"));
     server.restart();
     assert!(refused(&server, "root", Some("x")).await.starts_with("28P01"));
     connect(&server, "root", Some("geheim")).await.unwrap();
+}
+
+#[test]
+fn passwd_says_where_it_makes_a_data_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().join("new");
+    let mut passwd = program();
+    passwd.arg("passwd").arg("--data-dir").arg(&dir).stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = passwd.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"geheim\n").unwrap();
+    let said = String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap();
+    let begin = format!("Made a new data directory, {}: serve it with --data-dir.\n", dir.display());
+    assert!(said.starts_with(&begin), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
