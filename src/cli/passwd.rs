@@ -23,6 +23,7 @@ pub struct PasswdArgs {
 ///
 /// # Errors
 /// When a server has the directory, or there is no such user.
+#[expect(clippy::print_stderr, reason = "this is what the command line shows")]
 pub async fn run(args: PasswdArgs) -> Result<()> {
     let is_new = !args.data_dir.join(FILE_NAME).exists();
     let store = Store::open(&args.data_dir)?;
