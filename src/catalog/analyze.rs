@@ -116,7 +116,11 @@ fn widened<'a>(expr: Expr, others: impl IntoIterator<Item = &'a Expr>, schema: &
 /// The type that a value is compared as with one of another type, if it isn't its own.
 fn target(own: &DataType, other: &DataType) -> Option<DataType> {
     match (own, other) {
-        (exact, DataType::Float32 | DataType::Float64) if exact.is_decimal() => Some(DataType::Float64),
+        (number, DataType::Float32 | DataType::Float64)
+            if number.is_numeric() && number != other && *number != DataType::Float64 =>
+        {
+            Some(DataType::Float64)
+        }
         (DataType::Date32, DataType::Timestamp(..)) => Some(other.clone()),
         (DataType::Timestamp(_, None), DataType::Timestamp(_, Some(_))) => Some(other.clone()),
         _ => None,

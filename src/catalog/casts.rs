@@ -146,7 +146,11 @@ pub struct Arrays;
 
 impl ExprPlanner for Arrays {
     fn plan_array_literal(&self, exprs: Vec<Expr>, schema: &DFSchema) -> DfResult<PlannerResult<Vec<Expr>>> {
-        let exprs = with_typed_literals(exprs, schema)?;
+        let mut exprs = with_typed_literals(exprs, schema)?;
+        let types = exprs.iter().map(|expr| expr.get_type(schema)).collect::<DfResult<Vec<DataType>>>()?;
+        if let Some(float) = types::widest_float(&types) {
+            exprs = exprs.into_iter().map(|expr| expr.cast_to(&float, schema)).collect::<DfResult<_>>()?;
+        }
         let fields = exprs.iter().map(|expr| Ok(expr.to_field(schema)?.1)).collect::<DfResult<Vec<FieldRef>>>()?;
         let Some(first) = fields.iter().find(|field| !field.data_type().is_null()) else {
             return Ok(PlannerResult::Original(exprs));

@@ -233,7 +233,7 @@ fn common(types: &[Option<DataType>], what: &str) -> DfResult<Option<DataType>> 
         let message = format!("{what} types {} and {} cannot be matched", name(first), name(other));
         return Err(Error::Semantics { sqlstate: "42804", message }.into());
     }
-    Ok(type_union_resolution(&known))
+    Ok(types::widest_float(&known).or_else(|| type_union_resolution(&known)))
 }
 
 /// Types of one category may become one.

@@ -210,6 +210,16 @@ pub fn is_of(expr: &Expr, name: &str, schema: &DFSchema) -> bool {
     expr.to_field(schema).is_ok_and(|(_, field)| name_of(&field) == name)
 }
 
+/// The type that numbers of these types become, if one of them is a float: every float is wider than an exact number.
+/// DataFusion takes an exact number for the wider one, which holds neither 1e300 nor 1e-300.
+pub fn widest_float<'a>(types: impl IntoIterator<Item = &'a DataType>) -> Option<DataType> {
+    let known: Vec<&DataType> = types.into_iter().filter(|data_type| !data_type.is_null()).collect();
+    if !known.iter().all(|data_type| data_type.is_numeric()) {
+        return None;
+    }
+    [DataType::Float64, DataType::Float32].into_iter().find(|float| known.contains(&float))
+}
+
 /// The type of a field in SQL's words, as messages name it: `timestamp with time zone`, `bigint[]`.
 pub fn sql_name(field: &Field) -> &'static str {
     match field.data_type() {

@@ -86,7 +86,14 @@ impl ScalarUDFImpl for OfOneType {
             if args.len() != 2 {
                 return Err(super::no_such_function("nullif", &[]).into());
             }
-            return try_type_union_resolution(args);
+            // Both are compared, and a comparison with a float is one of double precision.
+            return match types::widest_float(args) {
+                Some(float) if args.iter().any(|arg| !arg.is_null() && *arg != float) => Ok(vec![DataType::Float64; 2]),
+                _ => try_type_union_resolution(args),
+            };
+        }
+        if let Some(float) = types::widest_float(args) {
+            return Ok(vec![float; args.len()]);
         }
         self.inner.inner().coerce_types(args)
     }

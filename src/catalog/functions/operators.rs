@@ -52,6 +52,7 @@ impl ExprPlanner for Operators {
         let (Ok(left), Ok(right)) = (expr.left.get_type(schema), expr.right.get_type(schema)) else {
             return Ok(PlannerResult::Original(expr));
         };
+        let expr = if is_arithmetic { with_doubles(expr, &left, &right) } else { expr };
         // A quotient of exact numbers has more digits than DataFusion gives it.
         let exact = |data_type: &DataType| data_type.is_decimal() || data_type.is_integer();
         if expr.op == BinaryOperator::Divide
@@ -163,6 +164,19 @@ fn with_number(expr: RawBinaryExpr, left: &DataType, right: &DataType) -> RawBin
         (false, true) if left.is_numeric() => RawBinaryExpr { op, left: one, right: cast(other, left) },
         _ => RawBinaryExpr { op, left: one, right: other },
     }
+}
+
+/// A float with a number of another type: PostgreSQL counts in double precision, which it prefers.
+fn with_doubles(expr: RawBinaryExpr, left: &DataType, right: &DataType) -> RawBinaryExpr {
+    if left == right || types::widest_float([left, right]).is_none() || left.is_null() || right.is_null() {
+        return expr;
+    }
+    let cast = |operand: Expr, own: &DataType| {
+        let is_double = *own == DataType::Float64;
+        if is_double { operand } else { Expr::Cast(Cast::new(Box::new(operand), DataType::Float64)) }
+    };
+    let RawBinaryExpr { op, left: one, right: other } = expr;
+    RawBinaryExpr { op, left: cast(one, left), right: cast(other, right) }
 }
 
 /// The operands of an operator one of which is a time. What has no type yet, a literal or a parameter, gets the one that
