@@ -1,13 +1,16 @@
-//! Whether the state file is still where it was opened.
+//! Whether the state file is still where it was opened, and as long.
 //!
-//! A file that is removed or replaced while it is open can be written to as before, and nobody finds it again. So after
-//! every commit, before anyone is answered, the file and its log are looked for under their names.
+//! A file that is removed or replaced while it is open can be written to as before, and nobody finds it again. Where one is
+//! cut short, SQLite goes on behind the hole. So before every transaction, and after its commit, before anyone is
+//! answered, the file and its log are looked for under their names. What is shorter than before is asked for: another
+//! program may have folded the log into the file, or vacuumed it, which takes nothing away.
 
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use rusqlite::Connection;
 use tokio_util::sync::CancellationToken;
 
 use super::{backup, integrity};
@@ -16,18 +19,56 @@ use crate::error::{Error, Result};
 /// Where a state file was opened.
 pub struct Place {
     path: PathBuf,
-    /// The file and its log, with device and inode.
-    files: Vec<(PathBuf, (u64, u64))>,
+    file: Option<Known>,
+    log: Option<Known>,
+    has_hole: bool,
     /// Fires when one of them is gone.
     lost: CancellationToken,
+}
+
+/// What is known of a file.
+struct Known {
+    name: PathBuf,
+    /// Device and inode.
+    identity: (u64, u64),
+    /// How long it was when it was last looked at.
+    length: u64,
+}
+
+impl Known {
+    fn look(name: PathBuf) -> std::io::Result<Self> {
+        fs::metadata(&name).map(|found| Self { name, identity: (found.dev(), found.ino()), length: found.len() })
+    }
+
+    /// What has become of it. `needed` is how many bytes SQLite has put there, if it can tell.
+    fn look_again(&mut self, needed: impl FnOnce() -> Option<u64>) -> Fate {
+        match Self::look(self.name.clone()) {
+            Ok(now) if now.identity != self.identity => Fate::Gone,
+            Ok(now) if now.length < self.length && needed().is_none_or(|needed| now.length < needed) => Fate::Cut,
+            Ok(now) => {
+                self.length = now.length;
+                Fate::There
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Fate::Gone,
+            // What can't be looked at now may still be there.
+            Err(_) => Fate::There,
+        }
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Fate {
+    There,
+    Gone,
+    Cut,
 }
 
 impl Place {
     /// Notes where a file is that is open. `lost` fires when it no longer is.
     pub fn of(path: &Path, lost: CancellationToken) -> Self {
-        let names = ["", "-wal"].map(|suffix| backup::with_suffix(path, suffix));
-        let files = names.into_iter().filter_map(|name| identity(&name).ok().map(|identity| (name, identity)));
-        Self { path: path.to_owned(), files: files.collect(), lost }
+        let file = Known::look(path.to_owned()).ok();
+        let log = Known::look(backup::with_suffix(path, "-wal")).ok();
+        Self { path: path.to_owned(), file, log, has_hole: false, lost }
     }
 
     /// The state file's name.
@@ -35,33 +76,68 @@ impl Place {
         &self.path
     }
 
-    /// Refuses to go on without the file that was opened.
+    /// Whether the file or its log was cut short: what SQLite wrote behind the hole must not come into the file.
+    pub fn has_hole(&self) -> bool {
+        self.has_hole
+    }
+
+    /// Refuses to go on without the file that `connection` opened, which is in no transaction.
     ///
     /// # Errors
     /// [`Error::DamagedFile`].
-    pub fn check(&self) -> Result<()> {
-        let is_there = |(name, then): &(PathBuf, (u64, u64))| match identity(name) {
-            Ok(now) => now == *then,
-            // What can't be looked at now may still be there.
-            Err(error) => error.kind() != ErrorKind::NotFound,
-        };
-        if self.files.iter().all(is_there) {
-            return Ok(());
+    pub fn check(&mut self, connection: &Connection) -> Result<()> {
+        let fates = [
+            self.file.as_mut().map(|file| file.look_again(|| pages(connection))),
+            self.log.as_mut().map(|log| log.look_again(|| frames(connection))),
+        ];
+        self.has_hole |= fates.contains(&Some(Fate::Cut));
+        if fates.iter().flatten().all(|fate| *fate == Fate::There) { Ok(()) } else { Err(self.lose()) }
+    }
+
+    /// The same, after a commit: the log has been written to, and so has its beginning, unless it was cut off meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::DamagedFile`].
+    pub fn check_commit(&mut self, connection: &Connection) -> Result<()> {
+        self.check(connection)?;
+        let mut start = [0];
+        let log = self.log.as_ref().map(|log| File::open(&log.name).and_then(|mut log| log.read_exact(&mut start)));
+        if matches!(log, Some(Ok(()))) && start == [0] {
+            self.has_hole = true;
+            return Err(self.lose());
         }
+        Ok(())
+    }
+
+    fn lose(&self) -> Error {
         let error = lost(&self.path);
         if !self.lost.is_cancelled() {
             tracing::error!(%error, detail = error.detail(), "nothing can be kept any more: the server stops");
             self.lost.cancel();
         }
-        Err(error)
+        error
     }
+}
+
+/// The bytes of all pages of the file, if they can be counted.
+fn pages(connection: &Connection) -> Option<u64> {
+    let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, u64>(0)).ok();
+    pragma("page_count")?.checked_mul(pragma("page_size")?)
+}
+
+/// The bytes of all that the log has, if they can be counted: a header, and a header with each page; nothing at all where it
+/// was folded into the file.
+/// <https://www.sqlite.org/fileformat2.html#the_write_ahead_log>
+fn frames(connection: &Connection) -> Option<u64> {
+    let page: u64 = connection.pragma_query_value(None, "page_size", |row| row.get(0)).ok()?;
+    let frames: u64 = connection.query_row("PRAGMA wal_checkpoint(NOOP)", [], |row| row.get("log")).ok()?;
+    if frames == 0 { Some(0) } else { frames.checked_mul(page + 24)?.checked_add(32) }
 }
 
 /// The error of a file that is no longer where it was opened.
 pub fn lost(path: &Path) -> Error {
-    integrity::damaged(path, "It, or its log (-wal), was removed or replaced while the server ran, which stops.")
-}
-
-fn identity(path: &Path) -> std::io::Result<(u64, u64)> {
-    fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino()))
+    integrity::damaged(
+        path,
+        "It, or its log (-wal), was removed, replaced or cut short while the server ran, which stops.",
+    )
 }

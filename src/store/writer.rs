@@ -1,5 +1,6 @@
 //! The one writer: a thread that owns the writing connection and runs transactions in the order they were sent.
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::oneshot;
 
@@ -26,6 +27,11 @@ pub(super) enum Writer {
 impl Writer {
     pub(super) fn start(owned: Owned) -> std::io::Result<Self> {
         let end = |owned: Owned| {
+            if owned.place.has_hole() {
+                // What stands in place of the log would be folded into the file.
+                let _ = owned.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+                return;
+            }
             // Folds the log into the file, so that the next start has nothing to redo.
             let _ = owned.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
         };
@@ -70,6 +76,7 @@ fn transaction<T>(
         Durability::Full => "FULL",
         Durability::Checkpoint => "NORMAL",
     };
+    place.check(connection)?;
     // Can't be changed inside a transaction.
     connection.pragma_update(None, "synchronous", synchronous).context("setting the durability of a transaction")?;
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate).context("starting a transaction")?;
@@ -82,7 +89,7 @@ fn transaction<T>(
     failpoint::pass(FailPoint::BeforeCommit);
     tx.commit().context("committing a transaction")?;
     // What nobody finds again is not acknowledged.
-    place.check()?;
+    place.check_commit(connection)?;
     if let Some(mark) = marked {
         mark::set(place.path(), mark);
     }

@@ -116,6 +116,10 @@ async fn a_damaged_file_is_refused_and_replaced_by_a_backup() {
     assert_all(&server, &session, &rows).await;
 }
 
+fn cut_to(file: &Path, length: u64) {
+    fs::OpenOptions::new().write(true).open(file).unwrap().set_len(length).unwrap();
+}
+
 /// The state file that was moved aside.
 fn aside(dir: &Path, why: &str) -> PathBuf {
     let prefix = format!("tidegate.db.{why}-");
@@ -222,22 +226,31 @@ async fn a_statement_of_the_last_epoch_that_is_cut_off_the_log_is_missed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_is_taken_away_is_not_written_to_any_more() {
     type Harm = fn(&Path);
-    let harms: [(&str, Harm); 3] = [
+    let harms: [(&str, Harm); 6] = [
         ("removed", |file| fs::remove_file(file).unwrap()),
         ("replaced", |file| {
             fs::copy(file, file.with_extension("copy")).unwrap();
             fs::rename(file.with_extension("copy"), file).unwrap();
         }),
         ("its log", |file| fs::remove_file(file.with_extension("db-wal")).unwrap()),
+        ("cut to nothing", |file| cut_to(file, 0)),
+        ("its log cut to nothing", |file| cut_to(&file.with_extension("db-wal"), 0)),
+        ("its log cut short", |file| {
+            let log = file.with_extension("db-wal");
+            let length = fs::metadata(&log).unwrap().len();
+            cut_to(&log, length - 4096);
+        }),
     ];
     for (what, harm) in harms {
         let mut server = Server::start_with(&["--barrier-interval-ms", "600000"]);
         let session = server.connect().await;
         session.run("CREATE USER u").await;
-        harm(&server.data_dir().join("tidegate.db"));
+        let file = server.data_dir().join("tidegate.db");
+        let before = fs::read(&file).unwrap();
+        harm(&file);
         let told = session.error("CREATE USER v").await;
         assert_eq!(told.sqlstate, "XX001", "{what}: {told:?}");
-        assert!(told.detail.contains("was removed or replaced while the server ran"), "{what}: {told:?}");
+        assert!(told.detail.contains("was removed, replaced or cut short while the server ran"), "{what}: {told:?}");
         server.wait_for_log(&["ERROR", "nothing can be kept any more"]).await;
         let since = std::time::Instant::now();
         let status = loop {
@@ -249,6 +262,9 @@ async fn a_file_that_is_taken_away_is_not_written_to_any_more() {
         };
         assert_eq!(status.code(), Some(1), "{what}");
         server.wait_for_log(&["ERROR:  XX001: state file"]).await;
+        if what.starts_with("its log cut") {
+            assert_eq!(fs::read(&file).unwrap(), before, "{what}: nothing of a log with holes comes into the file");
+        }
     }
 }
 
