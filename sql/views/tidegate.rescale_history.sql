@@ -16,7 +16,8 @@
 -- epoch int8: The checkpoint at which it was decided.
 -- sqlstate text: The error's code when refused.
 -- previous_assignment jsonb: The assignment before it, by actor: enough to roll back by hand.
+-- cancelled_by text: Who withdrew it with CANCEL RESCALE. NULL when nobody did, as when its source was dropped.
 SELECT id AS rescale_id, source_name, statement, policy, from_parallelism, to_parallelism, decision, moved_splits, offending_json AS offending,
-  requested_by, application_name, requested_at, decided_at, epoch, sqlstate, previous_assignment_json AS previous_assignment
+  requested_by, application_name, requested_at, decided_at, epoch, sqlstate, previous_assignment_json AS previous_assignment, cancelled_by
 FROM main.rescales
 WHERE decision <> 'pending'

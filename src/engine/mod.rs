@@ -97,6 +97,8 @@ pub enum Rescaled {
     Unchanged {
         /// How many actors it has.
         parallelism: u32,
+        /// A rescale of it that is still to come.
+        pending: Option<RescaleId>,
     },
     /// It will be committed by itself.
     Deferred {
@@ -158,11 +160,11 @@ pub trait Engine: Send + Sync {
     /// [`UnsafeRescale`](crate::error::Error::UnsafeRescale) when the check doesn't pass.
     async fn rescale(&self, request: Rescale, cancel: &CancellationToken) -> Result<Rescaled>;
 
-    /// Withdraws a pending rescale.
+    /// Withdraws a pending rescale, and notes in the history whose doing that was.
     ///
     /// # Errors
     /// When none of that id is pending.
-    async fn cancel_rescale(&self, id: RescaleId) -> Result<()>;
+    async fn cancel_rescale(&self, id: RescaleId, user: &str) -> Result<()>;
 
     /// Notes the parallelism of a view, and in the history who asked. Its scans stay paired with their sources' actors.
     ///

@@ -10,7 +10,7 @@
 //! - *A checkpoint is lost only whole*: it is one transaction; [`Durability::Checkpoint`] leaves the sync to the next
 //!   full one, so after a power loss the last few may be gone and are redone.
 //! - *A lost log is noticed*: `mark` has the number of the last acknowledged commit.
-//! - *A lost file too*: `place` looks for it after every commit.
+//! - *A lost file too*, and one that is cut short: `place` looks at it after every commit.
 //! - *Only its owner reads it*: it holds the secrets of sources, so its permissions are 0600.
 //! - *One process*: a lock on `tidegate.lock`, held by the operating system, so it can't go stale.
 
@@ -66,6 +66,7 @@ const STEPS: &[M<'static>] = &[
     M::up(include_str!("../../sql/migrations/0003_split_memory_and_gaps.sql")),
     M::up(include_str!("../../sql/migrations/0004_users.sql")),
     M::up(include_str!("../../sql/migrations/0005_commits.sql")),
+    M::up(include_str!("../../sql/migrations/0006_cancelled_by.sql")),
 ];
 const MIGRATIONS: Migrations<'static> = Migrations::from_slice(STEPS);
 
@@ -96,7 +97,7 @@ struct Shared {
     _lock: Option<File>,
     /// Whether a process had the directory locked when it was opened.
     served: bool,
-    /// Fires when the file was removed or replaced.
+    /// Fires when the file was removed, replaced or cut short.
     lost: CancellationToken,
 }
 
@@ -170,7 +171,7 @@ impl Store {
         self.shared.served
     }
 
-    /// Fires when the state file was removed or replaced while it was open: nothing is kept any more.
+    /// Fires when the state file was removed, replaced or cut short while it was open: nothing is kept any more.
     pub fn lost(&self) -> CancellationToken {
         self.shared.lost.clone()
     }

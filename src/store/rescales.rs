@@ -217,16 +217,16 @@ pub fn pending(connection: &Connection) -> Result<Vec<(RescaleId, RescaleRow)>> 
         .context("listing pending rescales")
 }
 
-/// Withdraws a pending rescale.
+/// Withdraws a pending rescale, on behalf of a user.
 ///
 /// # Errors
 /// [`Error::NoSuchRescale`] when it isn't pending (any more).
-pub fn cancel(tx: &Connection, id: RescaleId, now: i64) -> Result<()> {
+pub fn cancel(tx: &Connection, id: RescaleId, user: &str, now: i64) -> Result<()> {
     let changed = tx
         .execute(
-            "UPDATE rescales SET decision = 'cancelled', decided_at = ?2, waiting_json = '[]'
+            "UPDATE rescales SET decision = 'cancelled', cancelled_by = ?2, decided_at = ?3, waiting_json = '[]'
              WHERE id = ?1 AND decision = 'pending'",
-            params![id.0, now],
+            params![id.0, user, now],
         )
         .context("cancelling a rescale")?;
     if changed == 1 {

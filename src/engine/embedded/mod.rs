@@ -295,9 +295,10 @@ impl Engine for Embedded {
         }
     }
 
-    async fn cancel_rescale(&self, id: RescaleId) -> Result<()> {
+    async fn cancel_rescale(&self, id: RescaleId, user: &str) -> Result<()> {
         crate::failpoint::arm();
-        self.store.write(Durability::Full, move |tx| rescales::cancel(tx, id, clock::now_micros())).await
+        let user = user.to_owned();
+        self.store.write(Durability::Full, move |tx| rescales::cancel(tx, id, &user, clock::now_micros())).await
     }
 
     async fn set_view_parallelism(&self, view: &str, target: Target, asked: Asked) -> Result<()> {

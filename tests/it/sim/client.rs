@@ -235,7 +235,7 @@ impl Client {
         };
         let Some(id) = self.rng.choice(deferred) else { return };
         self.shared.ledger().cancels.entry(id).or_insert(false);
-        let told = self.engine.cancel_rescale(id).await;
+        let told = self.engine.cancel_rescale(id, "root").await;
         self.say(&format!("CANCEL RESCALE {id}"), &told);
         if told.is_ok() {
             self.shared.ledger().cancels.insert(id, true);
