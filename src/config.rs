@@ -21,7 +21,7 @@ const MOST_ACTORS: u32 = 1024;
 pub enum EngineKind {
     /// In this process, durable in SQLite.
     Embedded,
-    /// In front of a running RisingWave cluster.
+    /// In front of a running RisingWave cluster; not in this version.
     #[value(name = "risingwave")]
     RisingWave,
 }

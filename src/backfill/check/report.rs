@@ -54,7 +54,13 @@ impl Report {
         if decision == Decision::Pass {
             return None;
         }
-        let lines = || self.offending_lines(SHOWN).join("\n");
+        let lines = || {
+            let mut lines = self.offending_lines(SHOWN);
+            // That one only counts the splits.
+            let others = self.unmet().filter(|condition| condition.name != "every_split_has_a_known_state");
+            lines.extend(others.map(line));
+            lines.join("\n")
+        };
         let unfinished = self.offending().find_map(|split| split.state);
         let unreadable = self.offending().find(|split| split.raw_state.is_some());
         let condition = self.conditions.iter().find(|condition| condition.decision == decision);
@@ -99,11 +105,14 @@ impl Report {
 
     /// What a deferred rescale waits for, in words: conditions, then splits. Empty when the rescale is safe.
     pub fn waiting_for(&self) -> Vec<String> {
-        let conditions = self.conditions.iter().filter(|condition| condition.decision != Decision::Pass);
-        let mut reasons: Vec<String> =
-            conditions.map(|condition| format!("{}: {}", condition.name, condition.reason)).collect();
+        let mut reasons: Vec<String> = self.unmet().map(line).collect();
         reasons.extend(self.offending_lines(SHOWN_WAITING));
         reasons
+    }
+
+    /// The conditions that don't hold.
+    fn unmet(&self) -> impl Iterator<Item = &Condition> {
+        self.conditions.iter().filter(|condition| condition.decision != Decision::Pass)
     }
 
     /// A line for each of the first few offending splits, then how many more there are.
@@ -116,4 +125,8 @@ impl Report {
         }
         lines
     }
+}
+
+fn line(condition: &Condition) -> String {
+    format!("{}: {}", condition.name, condition.reason)
 }

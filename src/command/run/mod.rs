@@ -138,12 +138,13 @@ impl Runner {
 
     async fn drop(&self, caller: &Caller, drop: ast::Drop) -> Result<Outcome> {
         let kind = relation_kind(drop.kind);
-        let mut notices = Vec::new();
+        let skipping = |what: String| Notice::notice(format!("{what}, skipping"));
+        let mut notices: Vec<Notice> = drop.absent.into_iter().map(skipping).collect();
         let mut names = Vec::new();
         for name in drop.names {
             if drop.if_exists && self.store.snapshot()?.with(|connection| relations::find(connection, &name))?.is_none()
             {
-                notices.push(Notice::notice(format!("{} \"{name}\" does not exist, skipping", drop.kind)));
+                notices.push(skipping(format!("{} \"{name}\" does not exist", drop.kind)));
             } else {
                 names.push(name);
             }
@@ -289,10 +290,14 @@ fn policy(caller: &Caller) -> Result<Policy> {
 /// What a client is told of a rescale.
 fn told(source: &str, rescaled: Rescaled) -> Vec<Notice> {
     match rescaled {
-        Rescaled::Unchanged { parallelism } => vec![Notice::notice(format!(
-            "source \"{source}\" has {parallelism} {} already, nothing was moved",
-            if parallelism == 1 { "actor" } else { "actors" }
-        ))],
+        Rescaled::Unchanged { parallelism, pending } => vec![Notice {
+            detail: pending.map(|id| format!("Rescale {id} of it is still to come.")),
+            hint: pending.map(|id| format!("CANCEL RESCALE {id} withdraws that.")),
+            ..Notice::notice(format!(
+                "source \"{source}\" has {parallelism} {} already, nothing was moved",
+                if parallelism == 1 { "actor" } else { "actors" }
+            ))
+        }],
         Rescaled::Committed { id, moved, warnings } => {
             let mut notices: Vec<Notice> = warnings
                 .into_iter()
@@ -410,7 +415,7 @@ impl CommandRunner for Runner {
                 Ok(Outcome::Rows { rows, tag: "EXPLAIN".into(), notices: Vec::new() })
             }
             Command::CancelRescale(id) => {
-                self.engine.cancel_rescale(RescaleId(id)).await?;
+                self.engine.cancel_rescale(RescaleId(id), &caller.user).await?;
                 Ok(done("CANCEL RESCALE"))
             }
             Command::Wait => self.engine.wait(&caller.cancel).await.map(|()| done("WAIT")),

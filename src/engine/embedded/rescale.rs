@@ -53,7 +53,8 @@ pub fn apply(tx: &Connection, moment: &Moment, request: &Rescale) -> Result<Answ
         };
         let relation = relations::get(tx, RelationKind::Source, &request.source)?;
         asked.note(tx, Some(relation.id), &relation.name, Outcome::Committed, None)?;
-        return Ok(Answer::Rescaled(Rescaled::Unchanged { parallelism }));
+        let pending = checked.input.rescale_in_flight;
+        return Ok(Answer::Rescaled(Rescaled::Unchanged { parallelism, pending }));
     }
     let unchecked = moment.hooks.commits_unchecked(&request.source);
     let next = if unchecked { Next::Commit } else { next(report, request.deferred) };
