@@ -62,6 +62,12 @@ pub use session::{Catalog, Session};
 /// The only database.
 pub const DATABASE: &str = "dev";
 
+/// What PostgreSQL says of a name in another one.
+pub fn other_database(name: &str) -> Error {
+    let message = format!("cross-database references are not implemented: \"{name}\"");
+    Error::Semantics { sqlstate: "0A000", message }
+}
+
 /// The schemas: name, oid and comment.
 pub const SCHEMAS: &[(&str, u32, &str)] = &[
     ("pg_catalog", 11, "system catalog schema"),

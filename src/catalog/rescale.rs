@@ -10,6 +10,7 @@ use datafusion::common::ScalarValue;
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use rusqlite::Connection;
 
 use super::computed::Computed;
 use super::functions::{Call, Definition, Value, stable};
@@ -19,6 +20,7 @@ use crate::auth::{Action, Object, authorize};
 use crate::backfill::check::{Decision, Policy, Report, check};
 use crate::backfill::target::Target;
 use crate::clock::now_micros;
+use crate::command;
 use crate::error::{Error, Result};
 use crate::store::check_input::{Surroundings, check_input};
 use crate::store::relations;
@@ -42,6 +44,7 @@ pub const FUNCTIONS: &[Definition] = &[stable("can_rescale", 2..=2, "bool", |cal
 /// Runs the check on the query's snapshot, under the session's policy.
 fn report(scope: &Scope, source: &str, target: &str) -> Result<Report> {
     let target = Target::parse(target).map_err(|message| Error::Data { sqlstate: "22023", message })?;
+    let source = &scope.read(|connection| source_name(connection, source))?;
     let found = scope.read(|connection| relations::find(connection, source))?;
     scope.read_privileges(|connection| match &found {
         Some(found) => {
@@ -69,6 +72,12 @@ fn report(scope: &Scope, source: &str, target: &str) -> Result<Report> {
     Ok(check(&input, policy))
 }
 
+/// The source that an argument names: by its name as it is, or as a statement would name it, as `public.s`.
+fn source_name(connection: &Connection, written: &str) -> Result<String> {
+    let is_plain = !written.contains('.') || relations::find(connection, written)?.is_some();
+    if is_plain { Ok(written.to_owned()) } else { command::relation_name(written, "source") }
+}
+
 /// `check_rescale`, as a table with two more columns, its arguments, which a query has to fix. So they may be
 /// parameters of a prepared statement.
 #[derive(Debug)]
@@ -86,13 +95,14 @@ impl CheckRescale {
     }
 }
 
-/// Which argument a filter fixes, and at what.
-fn argument(filter: &Expr) -> Option<(usize, &str)> {
+/// Which argument a filter fixes, and at what. `None` within: at a value that it has when it comes to a scan.
+fn argument(filter: &Expr) -> Option<(usize, Option<&str>)> {
     let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = filter else { return None };
-    match (left.as_ref(), right.as_ref()) {
-        (Expr::Column(column), Expr::Literal(ScalarValue::Utf8(Some(value)), _)) => {
-            Some((ARGUMENTS.iter().position(|name| *name == column.name)?, value))
-        }
+    let Expr::Column(column) = left.as_ref() else { return None };
+    let index = ARGUMENTS.iter().position(|name| *name == column.name)?;
+    match right.as_ref() {
+        Expr::Literal(ScalarValue::Utf8(Some(value)), _) => Some((index, Some(value))),
+        Expr::Placeholder(_) => Some((index, None)),
         _ => None,
     }
 }
@@ -125,7 +135,8 @@ impl TableProvider for CheckRescale {
         _: Option<usize>,
     ) -> DfResult<Arc<dyn ExecutionPlan>> {
         let value = |wanted: usize| {
-            filters.iter().filter_map(argument).find(|(index, _)| *index == wanted).map(|(_, value)| value.to_owned())
+            let fixed = filters.iter().filter_map(argument).find(|(index, _)| *index == wanted);
+            fixed.and_then(|(_, value)| value).map(str::to_owned)
         };
         let (Some(source), Some(target)) = (value(0), value(1)) else {
             return Err(Error::FeatureNotSupported {

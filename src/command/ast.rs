@@ -4,12 +4,15 @@
 //! Nothing here has been looked up: whether a source exists, or an option's value fits its connector, is the business
 //! of whoever runs the statement.
 
+mod names;
 mod roles;
 
 use std::fmt;
 
 use datafusion::sql::sqlparser::ast as sql;
 
+pub use self::names::Elsewhere;
+pub(in crate::command) use self::names::no_schema;
 pub use self::roles::{GrantObject, Privilege, RoleCommand, RoleName, RoleOptions, Secret};
 use super::Parsed;
 use crate::backfill::target::Target;
@@ -182,10 +185,17 @@ pub enum ObjectKind {
 /// As errors name it: `source`, `materialized view`.
 impl fmt::Display for ObjectKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        f.write_str(self.as_str())
+    }
+}
+
+impl ObjectKind {
+    /// The kind in SQL's words, in lower case.
+    pub const fn as_str(self) -> &'static str {
+        match self {
             Self::Source => "source",
             Self::MaterializedView => "materialized view",
-        })
+        }
     }
 }
 
@@ -198,6 +208,8 @@ pub struct Drop {
     pub names: Vec<String>,
     /// Whether a missing one is no error.
     pub if_exists: bool,
+    /// With `IF EXISTS`, what was named and can't exist, in words.
+    pub absent: Vec<String>,
     /// Whether what rests on them goes too.
     pub cascade: bool,
 }
@@ -245,6 +257,8 @@ pub enum InvalidValue {
     RateLimit(&'static str, String),
     /// An ALTER of a source or view that other systems have: what it is, and what to use instead.
     Unsupported(String, &'static str),
+    /// The name is none that a source or view can have.
+    Elsewhere(Elsewhere),
 }
 
 impl From<InvalidValue> for Error {
@@ -255,6 +269,7 @@ impl From<InvalidValue> for Error {
                 Self::InvalidValue { what: what.into(), value, allowed: RATE_LIMITS.into() }
             }
             InvalidValue::Unsupported(what, hint) => Self::FeatureNotSupported { what, hint: hint.into() },
+            InvalidValue::Elsewhere(elsewhere) => elsewhere.into(),
         }
     }
 }

@@ -87,6 +87,14 @@ pub fn bind(parsed: &Parsed, params: &[Option<String>]) -> Result<Statement> {
     }
 }
 
+/// The name that a text gives of a source or view, as a statement would: `s`, `"S"`, `public.s`.
+///
+/// # Errors
+/// [`Error::Syntax`]; one of a name that is in another schema or database.
+pub fn relation_name(text: &str, kind: &'static str) -> Result<String> {
+    parse::relation_name(text, kind)
+}
+
 /// The text as it may be shown and logged: [`HIDDEN`](crate::secret::HIDDEN) stands in place of every secret in it.
 pub fn without_secrets(sql: &str) -> std::borrow::Cow<'_, str> {
     parse::without_secrets(sql)

@@ -109,6 +109,10 @@ pub enum Privilege {
     Alter,
     /// `CREATE`, on schemas.
     Create,
+    /// `USAGE`, on schemas: everybody has it.
+    Usage,
+    /// `CONNECT`, on the database: who has LOGIN has it.
+    Connect,
     /// `ALL [PRIVILEGES]`: whatever the object has.
     All,
 }
@@ -125,6 +129,8 @@ pub enum GrantObject {
     },
     /// `SCHEMA names`
     Schemas(Vec<String>),
+    /// `DATABASE names`
+    Databases(Vec<String>),
     /// `ALL {TABLES | SOURCES | MATERIALIZED VIEWS} IN SCHEMA names`: those that there are now.
     AllIn {
         /// The kind that was named; none for TABLES, which are all.

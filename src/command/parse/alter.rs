@@ -6,7 +6,9 @@ use super::create::rate_limit;
 use super::cursor::{Cursor, Literal};
 use super::{roles, secrets, unsupported};
 use crate::backfill::target::Target;
-use crate::command::ast::{Alter, AlterAction, Command, Drop, InvalidValue, ObjectKind, RateLimit, Rescale};
+use crate::command::ast::{
+    Alter, AlterAction, Command, Drop, Elsewhere, InvalidValue, ObjectKind, RateLimit, Rescale, no_schema,
+};
 use crate::error::{Error, Result};
 
 const ALTER: &str = "ALTER {SOURCE | MATERIALIZED VIEW} name SET {PARALLELISM | BACKFILL_PARALLELISM} {TO | =} \
@@ -28,41 +30,70 @@ fn object_kind(cursor: &mut Cursor<'_>, statement: &'static str, form: &'static 
 /// `ALTER` of a source or view, with the word ALTER.
 pub(super) fn statement(cursor: &mut Cursor<'_>) -> Result<Command> {
     let from = cursor.index();
-    let (kind, name) = subject(cursor)?;
+    let subject = subject(cursor)?;
     if cursor.at(&["OWNER"]) {
         let action = AlterAction::Owner(roles::owner(cursor)?);
         let text = cursor.fragment.between(from, cursor.index()).to_owned();
-        return Ok(Command::Alter(Alter { kind, name, action, text }));
+        return Ok(Command::Alter(subject.altered(action, text)));
     }
-    action(cursor, from, kind, name).map(Command::Alter)
+    action(cursor, from, subject).map(Command::Alter)
 }
 
 /// The same, but only what EXPLAIN takes too. Takes all that is left.
 pub(super) fn alter(cursor: &mut Cursor<'_>) -> Result<Alter> {
     let from = cursor.index();
-    let (kind, name) = subject(cursor)?;
-    let alter = action(cursor, from, kind, name)?;
+    let subject = subject(cursor)?;
+    let alter = action(cursor, from, subject)?;
     match alter.action {
-        AlterAction::Invalid(unsupported @ InvalidValue::Unsupported(..)) => Err(unsupported.into()),
+        AlterAction::Invalid(invalid @ (InvalidValue::Unsupported(..) | InvalidValue::Elsewhere(_))) => {
+            Err(invalid.into())
+        }
         action => Ok(Alter { action, ..alter }),
     }
 }
 
-fn subject(cursor: &mut Cursor<'_>) -> Result<(ObjectKind, String)> {
+/// What an ALTER is about.
+struct Subject {
+    kind: ObjectKind,
+    /// As written, where no source or view can have it.
+    name: String,
+    elsewhere: Option<Elsewhere>,
+}
+
+impl Subject {
+    /// The ALTER. One of a name that can't be is refused where it runs, so that the history has it too.
+    fn altered(self, action: AlterAction, text: String) -> Alter {
+        let action = match self.elsewhere {
+            Some(elsewhere) => AlterAction::Invalid(InvalidValue::Elsewhere(elsewhere)),
+            None => action,
+        };
+        Alter { kind: self.kind, name: self.name, action, text }
+    }
+}
+
+fn subject(cursor: &mut Cursor<'_>) -> Result<Subject> {
     cursor.form = Some(ALTER);
     cursor.expect(&["ALTER"])?;
     let kind = object_kind(cursor, "ALTER", ALTER)?;
-    Ok((kind, cursor.relation()?))
+    let from = cursor.index();
+    Ok(match cursor.relation_or(kind.as_str())? {
+        Ok(name) => Subject { kind, name, elsewhere: None },
+        Err(elsewhere) => {
+            let name = cursor.fragment.between(from, cursor.index()).to_owned();
+            Subject { kind, name, elsewhere: Some(elsewhere) }
+        }
+    })
 }
 
-fn action(cursor: &mut Cursor<'_>, from: usize, kind: ObjectKind, name: String) -> Result<Alter> {
+fn action(cursor: &mut Cursor<'_>, from: usize, subject: Subject) -> Result<Alter> {
+    let kind = subject.kind;
     let is_set = cursor.accept(&["SET"]);
     let other = if is_set { other_set(cursor, kind) } else { other_action(cursor, kind) };
     if let Some(unsupported) = other {
         // Unlike others it may have options with secrets.
         let text = secrets::hide_in(&cursor.fragment.skip(from));
         cursor.skip_rest();
-        return Ok(Alter { kind, name, action: AlterAction::Invalid(unsupported), text });
+        return Ok(subject.altered(AlterAction::Invalid(unsupported), text));
     }
     if !is_set {
         cursor.expect(&["SET"])?;
@@ -80,7 +111,7 @@ fn action(cursor: &mut Cursor<'_>, from: usize, kind: ObjectKind, name: String) 
     let action = action.unwrap_or_else(AlterAction::Invalid);
     cursor.expect_end()?;
     let text = cursor.fragment.between(from, cursor.index()).to_owned();
-    Ok(Alter { kind, name, action, text })
+    Ok(subject.altered(action, text))
 }
 
 /// What was read, or a value that can't be had.
@@ -177,12 +208,20 @@ fn other_set(cursor: &Cursor<'_>, kind: ObjectKind) -> Option<InvalidValue> {
 pub(super) fn drop(cursor: &mut Cursor<'_>) -> Result<Command> {
     let kind = object_kind(cursor, "DROP", DROP)?;
     let if_exists = cursor.accept(&["IF", "EXISTS"]);
-    let names = cursor.list(Cursor::relation)?;
+    let (mut names, mut absent) = (Vec::new(), Vec::new());
+    for name in cursor.list(|cursor| cursor.relation_or(kind.as_str()))? {
+        match name {
+            Ok(name) => names.push(name),
+            Err(Elsewhere::Schema(schema)) if if_exists => absent.push(no_schema(&schema)),
+            Err(elsewhere @ Elsewhere::Own { .. }) if if_exists => absent.push(Error::from(elsewhere).to_string()),
+            Err(elsewhere) => return Err(elsewhere.into()),
+        }
+    }
     let cascade = cursor.accept_one_of(&["CASCADE", "RESTRICT"]) == Some("CASCADE");
     if !cursor.at_end() {
         return Err(cursor.expected(&["CASCADE", "RESTRICT"]));
     }
-    Ok(Command::Drop(Drop { kind, names, if_exists, cascade }))
+    Ok(Command::Drop(Drop { kind, names, if_exists, absent, cascade }))
 }
 
 /// After the word CANCEL.

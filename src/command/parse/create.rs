@@ -32,7 +32,7 @@ pub(super) fn create(cursor: &mut Cursor<'_>) -> Result<Command> {
 fn source(cursor: &mut Cursor<'_>) -> Result<CreateSource> {
     cursor.form = Some(SOURCE);
     let if_not_exists = cursor.accept(&["IF", "NOT", "EXISTS"]);
-    let name = cursor.relation()?;
+    let name = cursor.new_relation()?;
     cursor.expect_token(&Token::LParen)?;
     let mut columns = columns(cursor)?;
     let include = include::includes(cursor, &mut columns)?;
@@ -203,7 +203,7 @@ enum ViewOption {
 fn view(cursor: &mut Cursor<'_>) -> Result<CreateView> {
     cursor.form = Some(VIEW);
     let if_not_exists = cursor.accept(&["IF", "NOT", "EXISTS"]);
-    let name = cursor.relation()?;
+    let name = cursor.new_relation()?;
     if cursor.peek(0) == Some(&Token::LParen) {
         return Err(unsupported::error(
             "a list of columns in CREATE MATERIALIZED VIEW",
@@ -292,9 +292,9 @@ fn backfill_order(cursor: &mut Cursor<'_>) -> Result<Vec<(String, String)>> {
     cursor.expect(&["FIXED"])?;
     cursor.expect_token(&Token::LParen)?;
     let order = cursor.list(|cursor| {
-        let first = cursor.relation()?;
+        let first = cursor.relation("relation")?;
         cursor.expect_token(&Token::Arrow)?;
-        Ok((first, cursor.relation()?))
+        Ok((first, cursor.relation("relation")?))
     })?;
     cursor.expect_token(&Token::RParen)?;
     cursor.form = Some(VIEW);

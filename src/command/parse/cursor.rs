@@ -7,6 +7,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::dialect::PatientPostgres;
 use super::text::{Fragment, Lexeme};
+use crate::command::ast::Elsewhere;
 use crate::error::{Error, Result, nearest};
 
 /// A literal of one of our statements.
@@ -151,24 +152,40 @@ impl<'a> Cursor<'a> {
         Ok(name)
     }
 
-    /// The name of a source or a materialized view: `s`, `"S"`, `public.s`.
-    pub fn relation(&mut self) -> Result<String> {
-        let mut parts = vec![self.name()?];
+    /// The name of a source or a materialized view: `s`, `"S"`, `public.s`, `dev.public.s`. What is wrong with another is
+    /// for who wants to run the statement all the same; `kind` is for its words.
+    pub fn relation_or(&mut self, kind: &'static str) -> Result<std::result::Result<String, Elsewhere>> {
+        let (qualifier, name) = self.qualified()?;
+        Ok(match Elsewhere::find(&qualifier, &name, kind) {
+            None => Ok(name),
+            Some(elsewhere) => Err(elsewhere),
+        })
+    }
+
+    /// The same, of one that has to be there.
+    pub fn relation(&mut self, kind: &'static str) -> Result<String> {
+        self.relation_or(kind)?.map_err(Error::from)
+    }
+
+    /// The same, of one that is to be made.
+    pub fn new_relation(&mut self) -> Result<String> {
+        self.relation_or("relation")?.map_err(Elsewhere::when_created)
+    }
+
+    /// A name, and what stands before it.
+    pub fn qualified(&mut self) -> Result<(Vec<String>, String)> {
+        let from = self.index();
+        let mut name = self.name()?;
+        let mut qualifier = Vec::new();
         while self.accept_token(&Token::Period) {
-            parts.push(self.name()?);
+            qualifier.push(std::mem::replace(&mut name, self.name()?));
         }
-        match (parts.pop(), parts.as_slice()) {
-            (Some(name), []) => Ok(name),
-            (Some(name), [schema]) if schema == "public" => Ok(name),
-            (_, [schema]) => Err(Error::FeatureNotSupported {
-                what: format!("schema \"{schema}\" for sources and materialized views"),
-                hint: "They live in schema public: leave the schema away.".into(),
-            }),
-            (_, parts) => Err(Error::FeatureNotSupported {
-                what: format!("a reference to database \"{}\"", parts[0]),
-                hint: "Write the name alone, or public.name.".into(),
-            }),
+        if qualifier.len() > 2 {
+            let written = self.fragment.between(from, self.index());
+            let message = format!("improper qualified name (too many dotted names): {written}");
+            return Err(self.error_at(from, message));
         }
+        Ok((qualifier, name))
     }
 
     /// A name with dots in it, as settings and options have: `a.b`, folded, whatever words it is made of.

@@ -38,6 +38,17 @@ pub(super) fn parse(sql: &str) -> Result<Vec<Parsed>> {
     Ok(parsed)
 }
 
+/// See [`super::relation_name`].
+pub(super) fn relation_name(text: &str, kind: &'static str) -> Result<String> {
+    let malformed = || Error::Semantics { sqlstate: "42602", message: "invalid name syntax".into() };
+    let text = Text::read(text).map_err(|_| malformed())?;
+    let fragment = text.statements().next().ok_or_else(malformed)?;
+    let dialect = PatientPostgres::new(fragment.lexemes.len());
+    let mut cursor = Cursor::new(&dialect, fragment);
+    let name = cursor.relation(kind)?;
+    if cursor.at_end() { Ok(name) } else { Err(malformed()) }
+}
+
 /// See [`super::without_secrets`].
 pub(super) fn without_secrets(sql: &str) -> std::borrow::Cow<'_, str> {
     secrets::hide(sql)

@@ -4,15 +4,17 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, Literal};
 use super::unsupported;
-use crate::command::ast::{Command, GrantObject, ObjectKind, Privilege, RoleCommand, RoleName, RoleOptions, Secret};
+use crate::command::ast::{
+    Command, Elsewhere, GrantObject, ObjectKind, Privilege, RoleCommand, RoleName, RoleOptions, Secret,
+};
 use crate::error::{Error, Result};
 
 const CREATE: &str = "CREATE {USER | ROLE} name [WITH] [LOGIN | NOLOGIN] [PASSWORD 'x' | PASSWORD NULL] \
     [SUPERUSER | NOSUPERUSER] [CONNECTION LIMIT n] [VALID UNTIL 'time']";
 const ALTER: &str = "ALTER {USER | ROLE} name {[WITH] options as in CREATE USER | RENAME TO name}";
 const DROP: &str = "DROP {USER | ROLE} [IF EXISTS] name, ...";
-const GRANT: &str = "GRANT {SELECT | ALTER | CREATE | ALL [PRIVILEGES]} ON {[TABLE] name | SOURCE name | \
-    MATERIALIZED VIEW name | SCHEMA name | ALL {TABLES | SOURCES | MATERIALIZED VIEWS} IN SCHEMA name} TO role, or GRANT role TO role";
+const GRANT: &str = "GRANT {SELECT | ALTER | CREATE | USAGE | CONNECT | ALL [PRIVILEGES]} ON {[TABLE] name | SOURCE name | \
+    MATERIALIZED VIEW name | SCHEMA name | DATABASE name | ALL {TABLES | SOURCES | MATERIALIZED VIEWS} IN SCHEMA name} TO role, or GRANT role TO role";
 const REVOKE: &str = "REVOKE {SELECT | ALTER | CREATE | ALL [PRIVILEGES]} ON {[TABLE] name | SOURCE name | \
     MATERIALIZED VIEW name | SCHEMA name | ALL {TABLES | SOURCES | MATERIALIZED VIEWS} IN SCHEMA name} FROM role, or REVOKE role FROM role";
 
@@ -118,7 +120,7 @@ pub(super) fn grant(cursor: &mut Cursor<'_>, revoke: bool) -> Result<Command> {
         .find(|word| ["ON", "TO", "FROM"].iter().any(|end| word.eq_ignore_ascii_case(end)))
         .is_some_and(|word| word.eq_ignore_ascii_case("ON"));
     let command = if is_privileges {
-        let privileges = cursor.list(privilege)?;
+        let privileges = cursor.list(|cursor| privilege(cursor, revoke))?;
         cursor.expect(&["ON"])?;
         let on = object(cursor)?;
         let grantees = to_whom(cursor, revoke, true)?;
@@ -256,7 +258,7 @@ fn refuse_other(cursor: &Cursor<'_>) -> Result<()> {
     Err(unsupported::error(words, hint))
 }
 
-fn privilege(cursor: &mut Cursor<'_>) -> Result<Privilege> {
+fn privilege(cursor: &mut Cursor<'_>, revoke: bool) -> Result<Privilege> {
     const REFUSED: [(&str, &str); 9] = [
         ("INSERT", "No rows are written through SQL: grant SELECT or ALTER."),
         ("UPDATE", "No rows are written through SQL: grant SELECT or ALTER."),
@@ -264,17 +266,26 @@ fn privilege(cursor: &mut Cursor<'_>) -> Result<Privilege> {
         ("TRUNCATE", "No rows are written through SQL: grant SELECT or ALTER."),
         ("REFERENCES", "There are no foreign keys: grant SELECT or ALTER."),
         ("TRIGGER", "There are no triggers: grant SELECT or ALTER."),
-        ("USAGE", "Everybody may use every schema: grant SELECT on what is in it."),
-        ("CONNECT", "Who has LOGIN may connect."),
+        ("TEMPORARY", "There are no temporary tables."),
+        ("TEMP", "There are no temporary tables."),
         ("EXECUTE", "Everybody may call every function."),
     ];
-    if let Some((word, hint)) = REFUSED.iter().find(|(word, _)| cursor.at(&[word])) {
-        return Err(unsupported::error(&format!("GRANT {word}"), hint));
+    // What everybody has can be granted, but not be taken away.
+    const HELD: [(&str, &str); 2] = [
+        ("USAGE", "Everybody may use every schema: revoke SELECT on what is in it."),
+        ("CONNECT", "Who has LOGIN may connect: ALTER USER name NOLOGIN."),
+    ];
+    let refused = REFUSED.iter().chain(if revoke { &HELD[..] } else { &[] });
+    if let Some((word, hint)) = refused.into_iter().find(|(word, _)| cursor.at(&[word])) {
+        let statement = if revoke { "REVOKE" } else { "GRANT" };
+        return Err(unsupported::error(&format!("{statement} {word}"), hint));
     }
-    let privilege = match cursor.one_of(&["SELECT", "ALTER", "CREATE", "ALL"])? {
+    let privilege = match cursor.one_of(&["SELECT", "ALTER", "CREATE", "USAGE", "CONNECT", "ALL"])? {
         "SELECT" => Privilege::Select,
         "ALTER" => Privilege::Alter,
         "CREATE" => Privilege::Create,
+        "USAGE" => Privilege::Usage,
+        "CONNECT" => Privilege::Connect,
         _ => {
             cursor.accept(&["PRIVILEGES"]);
             Privilege::All
@@ -287,8 +298,8 @@ fn privilege(cursor: &mut Cursor<'_>) -> Result<Privilege> {
 }
 
 fn object(cursor: &mut Cursor<'_>) -> Result<GrantObject> {
-    if cursor.at(&["DATABASE"]) {
-        return Err(unsupported::error("GRANT ON DATABASE", "Who has LOGIN may connect to the one database."));
+    if cursor.accept(&["DATABASE"]) {
+        return Ok(GrantObject::Databases(cursor.list(Cursor::name)?));
     }
     if cursor.accept(&["SCHEMA"]) {
         return Ok(GrantObject::Schemas(cursor.list(Cursor::name)?));
@@ -312,16 +323,39 @@ fn object(cursor: &mut Cursor<'_>) -> Result<GrantObject> {
         _ => None,
     };
     let names = cursor.list(|cursor| {
-        let first = cursor.name()?;
-        if cursor.accept_token(&Token::Period) { Ok((Some(first), cursor.name()?)) } else { Ok((None, first)) }
+        let (qualifier, name) = cursor.qualified()?;
+        match Elsewhere::find(&qualifier, &name, "relation") {
+            Some(database @ Elsewhere::Database(_)) => Err(database.into()),
+            // The server's own tables can be granted too.
+            _ => Ok((qualifier.last().cloned(), name)),
+        }
     })?;
     Ok(GrantObject::Relations { kind, names })
 }
 
 fn check_privileges(privileges: &[Privilege], on: &GrantObject) -> Result<()> {
-    if privileges.contains(&Privilege::Create) && !matches!(on, GrantObject::Schemas(_)) {
-        let message = "invalid privilege type CREATE for relation".into();
-        return Err(Error::Semantics { sqlstate: "0LP01", message });
+    let kind = match on {
+        GrantObject::Schemas(_) => "schema",
+        GrantObject::Databases(_) => "database",
+        GrantObject::Relations { .. } | GrantObject::AllIn { .. } => "relation",
+    };
+    for privilege in privileges {
+        let (word, fits) = match privilege {
+            Privilege::Create => ("CREATE", kind != "relation"),
+            Privilege::Usage => ("USAGE", kind == "schema"),
+            Privilege::Connect => ("CONNECT", kind == "database"),
+            Privilege::Select => ("SELECT", kind != "database"),
+            Privilege::Alter => ("ALTER", kind != "database"),
+            Privilege::All => ("ALL", true),
+        };
+        if !fits {
+            let message = format!("invalid privilege type {word} for {kind}");
+            return Err(Error::Semantics { sqlstate: "0LP01", message });
+        }
+        if kind == "database" && *privilege != Privilege::Connect {
+            let hint = "Who has LOGIN may connect, and nothing else is done with a database.";
+            return Err(unsupported::error(&format!("{word} on a database"), hint));
+        }
     }
     Ok(())
 }

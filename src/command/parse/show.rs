@@ -58,10 +58,10 @@ fn object(cursor: &mut Cursor<'_>) -> Result<Option<Show>> {
         Some("PARAMETERS") => Show::Parameters,
         Some("MATERIALIZED") => cursor.expect(&["VIEWS"]).map(|()| Show::MaterializedViews)?,
         Some(_) => match cursor.one_of(&["SOURCE", "MATERIALIZED"])? {
-            "SOURCE" => Show::CreateSource(cursor.relation()?),
+            "SOURCE" => Show::CreateSource(cursor.relation("source")?),
             _ => {
                 cursor.expect(&["VIEW"])?;
-                Show::CreateMaterializedView(cursor.relation()?)
+                Show::CreateMaterializedView(cursor.relation("materialized view")?)
             }
         },
         None => return Ok(None),

@@ -7,7 +7,9 @@ use rusqlite::{Connection, OptionalExtension as _};
 
 use super::relation_kind;
 use crate::auth::{Action, Object, authorize};
-use crate::command::ast::{Alter, AlterAction, Command, CreateView, RoleCommand, RoleName, RoleOptions, Show};
+use crate::command::ast::{
+    Alter, AlterAction, Command, CreateView, InvalidValue, RoleCommand, RoleName, RoleOptions, Show,
+};
 use crate::error::{Error, Result};
 use crate::store::relations::{self, RelationKind};
 use crate::store::{Context as _, Store};
@@ -32,8 +34,11 @@ pub(super) fn check(store: &Store, user: &str, command: &Command) -> Result<()> 
             Command::Drop(drop) => {
                 drop.names.iter().try_for_each(|name| named(Action::Own, relation_kind(drop.kind), name))
             }
-            // Who may give away is looked at when it is found.
-            Command::Alter(Alter { action: AlterAction::Owner(_), .. }) => Ok(()),
+            // Who may give away is looked at when it is found; what can't be found is refused anyway.
+            Command::Alter(Alter {
+                action: AlterAction::Owner(_) | AlterAction::Invalid(InvalidValue::Elsewhere(_)),
+                ..
+            }) => Ok(()),
             Command::Alter(alter) => named(Action::Alter, relation_kind(alter.kind), &alter.name),
             Command::Explain { alter, .. } => named(Action::Inspect, relation_kind(alter.kind), &alter.name),
             Command::CancelRescale(id) => match source_of(connection, *id)? {

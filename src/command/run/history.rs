@@ -1,7 +1,7 @@
 //! The lines of `tidegate.rescale_history` of ALTERs that failed before they came to the check.
 
 use super::{Runner, policy};
-use crate::command::ast::Alter;
+use crate::command::ast::{Alter, AlterAction, InvalidValue};
 use crate::error::{Error, Result};
 use crate::store::rescales::{Asked, Outcome};
 use crate::store::{Durability, relations};
@@ -24,9 +24,11 @@ impl Runner {
             }
             _ => Outcome::Refused,
         };
+        let can_be_found = !matches!(alter.action, AlterAction::Invalid(InvalidValue::Elsewhere(_)));
         self.store
             .write(Durability::Full, move |tx| {
-                let id = relations::find(tx, &name)?.map(|found| found.id);
+                let found = if can_be_found { relations::find(tx, &name)? } else { None };
+                let id = found.map(|found| found.id);
                 asked.note(tx, id, &name, outcome, Some(sqlstate))
             })
             .await

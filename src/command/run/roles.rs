@@ -6,7 +6,8 @@ use rusqlite::{Connection, OptionalExtension as _};
 use super::Runner;
 use crate::auth::scram::verifier_of;
 use crate::auth::{Action, Object, authorize};
-use crate::command::ast::{GrantObject, Privilege, RoleCommand, RoleName, RoleOptions, Secret};
+use crate::catalog::DATABASE;
+use crate::command::ast::{GrantObject, Privilege, RoleCommand, RoleName, RoleOptions, Secret, no_schema};
 use crate::error::{Error, Result};
 use crate::store::relations::{self, RelationKind};
 use crate::store::rescales::{Asked, Outcome as Decision};
@@ -64,7 +65,7 @@ impl Runner {
             RoleCommand::Drop { names, if_exists } => ("DROP ROLE", self.drop_roles(&user, names, if_exists).await?),
             RoleCommand::Privileges { revoke, privileges, on, grantees } => {
                 self.privileges(&user, revoke, &privileges, &on, &grantees).await?;
-                (if revoke { "REVOKE" } else { "GRANT" }, Vec::new())
+                (if revoke { "REVOKE" } else { "GRANT" }, held_anyway(&privileges))
             }
             RoleCommand::Reassign { from, to } => {
                 let write = move |tx: &rusqlite::Transaction<'_>| {
@@ -170,13 +171,15 @@ impl Runner {
         let snapshot = self.store.snapshot()?;
         let changes = snapshot.with(|connection| {
             let grantor = users::get(connection, user)?.id;
+            let objects = objects(connection, user, on)?;
+            let id = |grantee: &RoleName| match grantee {
+                RoleName::Public => Ok(PUBLIC),
+                named => users::get(connection, &name_of(named, user)).map(|user| user.id),
+            };
+            let grantees = grantees.iter().map(id).collect::<Result<Vec<_>>>()?;
             let mut changes = Vec::new();
-            for (object, is_schema) in objects(connection, user, on)? {
-                for grantee in grantees {
-                    let grantee = match grantee {
-                        RoleName::Public => PUBLIC,
-                        named => users::get(connection, &name_of(named, user))?.id,
-                    };
+            for (object, is_schema) in objects {
+                for &grantee in &grantees {
                     for privilege in words(privileges, is_schema) {
                         changes.push((object, grantee, privilege, grantor));
                     }
@@ -308,11 +311,22 @@ fn words(privileges: &[Privilege], is_schema: bool) -> Vec<&'static str> {
         return all.to_vec();
     }
     let word = |privilege: &Privilege| match privilege {
-        Privilege::Alter => "ALTER",
-        Privilege::Create => "CREATE",
-        Privilege::Select | Privilege::All => "SELECT",
+        Privilege::Alter => Some("ALTER"),
+        Privilege::Create => Some("CREATE"),
+        Privilege::Select | Privilege::All => Some("SELECT"),
+        Privilege::Usage | Privilege::Connect => None,
     };
-    privileges.iter().map(word).collect()
+    privileges.iter().filter_map(word).collect()
+}
+
+/// Tells who granted what everybody has that it needn't be granted.
+fn held_anyway(privileges: &[Privilege]) -> Vec<Notice> {
+    let told = privileges.iter().filter_map(|privilege| match privilege {
+        Privilege::Usage => Some("everybody has USAGE on every schema"),
+        Privilege::Connect => Some("everybody with LOGIN has CONNECT on the database"),
+        Privilege::Select | Privilege::Alter | Privilege::Create | Privilege::All => None,
+    });
+    told.map(Notice::notice).collect()
 }
 
 /// The oids of what is granted on, each with whether it is a schema. Whoever grants must own them.
@@ -334,6 +348,13 @@ fn objects(connection: &Connection, user: &str, on: &GrantObject) -> Result<Vec<
                 own(connection, user, Object::Server("grant on schemas"))?;
                 oids.push((oid, true));
             }
+        }
+        GrantObject::Databases(names) => {
+            if let Some(other) = names.iter().find(|name| *name != DATABASE) {
+                let message = format!("database \"{other}\" does not exist");
+                return Err(Error::Semantics { sqlstate: "3D000", message });
+            }
+            own(connection, user, Object::Server("grant on the database"))?;
         }
         GrantObject::AllIn { kind, schemas } => {
             for name in schemas {
@@ -369,7 +390,7 @@ fn schema_oid(connection: &Connection, name: &str) -> Result<i64> {
         .query_row("SELECT oid FROM temp.catalog_schemas WHERE name = ?1", [name], |row| row.get(0))
         .optional()
         .context("looking up a schema")?;
-    found.ok_or_else(|| Error::Semantics { sqlstate: "3F000", message: format!("schema \"{name}\" does not exist") })
+    found.ok_or_else(|| Error::Semantics { sqlstate: "3F000", message: no_schema(name) })
 }
 
 /// A relation's oid and kind: of a user, or a virtual table.
@@ -379,13 +400,17 @@ fn relation(
     schema: Option<&str>,
     name: &str,
 ) -> Result<(i64, &'static str)> {
-    if let Some(kind) = kind {
-        let found = relations::get(connection, kind, name)?;
-        return Ok((found.id.into(), kind.as_str()));
+    if let Some(schema) = schema {
+        schema_oid(connection, schema)?;
     }
-    if schema.is_none_or(|schema| schema == "public")
-        && let Some(found) = relations::find(connection, name)?
-    {
+    let is_public = schema.is_none_or(|schema| schema == "public");
+    let shown = schema.map_or_else(|| name.to_owned(), |schema| format!("{schema}.{name}"));
+    match kind {
+        Some(kind) if is_public => return Ok((relations::get(connection, kind, name)?.id.into(), kind.as_str())),
+        Some(kind) => return Err(Error::UndefinedRelation { kind: kind.as_str(), name: shown, nearest: None }),
+        None => {}
+    }
+    if is_public && let Some(found) = relations::find(connection, name)? {
         return Ok((found.id.into(), found.kind.as_str()));
     }
     let found = connection
@@ -398,7 +423,6 @@ fn relation(
         )
         .optional()
         .context("looking up a relation")?;
-    let shown = schema.map_or_else(|| name.to_owned(), |schema| format!("{schema}.{name}"));
     found.map(|oid| (oid, "table")).ok_or(Error::UndefinedRelation { kind: "relation", name: shown, nearest: None })
 }
 

@@ -92,7 +92,7 @@ pub const KNOWN: &[Known] = &[
     known("FETCH clause is not supported", "0A000", Is("FETCH FIRST with WITH TIES or PERCENT is not supported")),
     known("must appear in the GROUP BY clause", "42803", Is("a column must appear in the GROUP BY clause or be used in an aggregate function")),
     known("USING clause", "42703", Is("a column that USING names does not exist on both sides")),
-    known("Unsupported compound identifier", "0A000", Is("a name of so many parts is not supported")),
+    known("Unsupported compound identifier '", "42601", Of(|rest| format!("improper qualified name (too many dotted names): {}", until(rest, "'")))),
     known("Duplicate", "42702", Is("a name is used more than once")),
     known("ivide by zero", "22012", Is("division by zero")),
     known("ivision by zero", "22012", Is("division by zero")),

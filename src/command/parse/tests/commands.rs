@@ -208,7 +208,8 @@ fn explain_alter() {
 #[test]
 fn the_other_commands() {
     let drop = |kind, names: &[&str], if_exists, cascade| {
-        Command::Drop(Drop { kind, names: names.iter().map(ToString::to_string).collect(), if_exists, cascade })
+        let names = names.iter().map(ToString::to_string).collect();
+        Command::Drop(Drop { kind, names, if_exists, absent: Vec::new(), cascade })
     };
     assert_eq!(command("DROP SOURCE s"), drop(ObjectKind::Source, &["s"], false, false));
     assert_eq!(

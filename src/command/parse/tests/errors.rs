@@ -244,12 +244,31 @@ fn refused_with_a_way_out() {
             "FORMAT PLAIN ENCODE JSON works",
         ),
         ("CREATE SOURCE s (a int) WITH () FORMAT PLAIN ENCODE JSON (x = 1)", "an option of ENCODE JSON", "brackets"),
-        ("DROP SOURCE other.s", "schema \"other\" for sources and materialized views", "public"),
-        ("DROP SOURCE dev.public.s", "a reference to database \"dev\"", "public.name"),
     ] {
         let error = error(sql);
         assert_eq!(error.sqlstate(), "0A000", "{sql}: {error:?}");
         assert_eq!(error.to_string(), format!("{what} is not supported"), "{sql}");
         assert!(error.hint().unwrap().contains(hint), "{sql}: {:?}", error.hint());
     }
+}
+
+#[test]
+fn names_of_other_places() {
+    let told = |sql: &str| {
+        let error = error(sql);
+        format!("{} {error}", error.sqlstate())
+    };
+    let cross = |name: &str| format!("0A000 cross-database references are not implemented: \"{name}\"");
+    for sql in ["DROP SOURCE", "DROP SOURCE IF EXISTS", "SHOW CREATE SOURCE", "GRANT SELECT ON SOURCE"] {
+        let rest = if sql.starts_with("GRANT") { " TO a" } else { "" };
+        assert_eq!(told(&format!("{sql} Other.public.s{rest}")), cross("other.public.s"), "{sql}");
+    }
+    assert_eq!(told("DROP SOURCE other.s"), "3F000 schema \"other\" does not exist");
+    assert_eq!(told("DROP SOURCE s, pg_catalog.s"), "42P01 source \"pg_catalog.s\" does not exist");
+    let create = |name: &str| told(&format!("CREATE MATERIALIZED VIEW {name} AS SELECT 1 FROM s"));
+    assert_eq!(create("other.public.s"), cross("other.public.s"));
+    assert_eq!(create("nosuch.s"), "3F000 schema \"nosuch\" does not exist");
+    assert_eq!(create("tidegate.s"), "42501 permission denied to create \"tidegate.s\"");
+    let (message, position) = syntax("ALTER SOURCE a.b.c.d SET PARALLELISM = 1");
+    assert_eq!((message.as_str(), position), ("improper qualified name (too many dotted names): a.b.c.d", 14));
 }

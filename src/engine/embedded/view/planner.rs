@@ -13,6 +13,7 @@ use datafusion::logical_expr::logical_plan::builder::LogicalTableSource;
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner};
 use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF, TableSource, WindowUDF};
 
+use crate::catalog::{DATABASE, other_database};
 use crate::error::{Error, nearest};
 use crate::wire::errors;
 
@@ -24,6 +25,9 @@ pub(super) struct Sources<'a> {
 
 impl ContextProvider for Sources<'_> {
     fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
+        if name.catalog().is_some_and(|database| database != DATABASE) {
+            return Err(other_database(&name.to_string()).into());
+        }
         let public = name.schema().is_none_or(|schema| schema == "public");
         match self.schemas.get(name.table()).filter(|_| public) {
             Some(schema) => Ok(Arc::new(LogicalTableSource::new(Arc::clone(schema)))),
