@@ -26,6 +26,7 @@ mod with;
 
 use columns::{hide, name_columns, qualify_wildcards, system_columns};
 use factors::{check_rescale, check_rescale_records, is_check_rescale, is_options_to_table, options_to_table};
+use records::Known;
 use subqueries::{array_of, one_row};
 
 /// Columns of a materialized view that only those who name them see, with their types.
@@ -42,21 +43,29 @@ pub fn output_name(name: &str) -> &str {
     name.split(UNIQUE).next().unwrap_or(name)
 }
 
-/// Whether a relation, of a schema or of none, has hidden columns.
-type HasHidden<'a> = &'a dyn Fn(Option<&str>, &str) -> bool;
+/// What the catalog tells of relations, of a schema or of none.
+pub trait Relations {
+    /// Whether it has hidden columns.
+    fn has_hidden(&self, schema: Option<&str>, name: &str) -> bool;
+
+    /// The names of its columns but those. `None`: there is no such relation.
+    fn columns(&self, schema: Option<&str>, name: &str) -> Option<Vec<String>>;
+}
 
 /// Rewrites a statement. True: it names a hidden column, so materialized views have to have them.
 ///
 /// # Errors
 /// 42712: one name for two relations; 0A000: what DataFusion would answer otherwise than PostgreSQL.
-pub fn statement(statement: &mut Statement, has_hidden: HasHidden<'_>) -> Result<bool> {
+pub fn statement(statement: &mut Statement, relations: &dyn Relations) -> Result<bool> {
     let mut names = Names { found: false };
     let _ = statement.visit(&mut names);
     if let Statement::Query(query) = statement {
         columns::part_from_order(query);
     }
     with::part(statement);
-    let mut rewriter = Rewriter { has_hidden: names.found.then_some(has_hidden), depth: 0 };
+    rows::spell_out(statement);
+    let has_hidden = names.found.then_some(relations);
+    let mut rewriter = Rewriter { has_hidden, known: Known::new(relations), depth: 0 };
     match statement.visit(&mut rewriter) {
         ControlFlow::Continue(()) => Ok(names.found),
         ControlFlow::Break(error) => Err(*error),
@@ -87,7 +96,9 @@ impl VisitorMut for Names {
 
 struct Rewriter<'a> {
     /// Whether a relation has hidden columns. `None`: the statement names none, so that nobody gets to see them.
-    has_hidden: Option<HasHidden<'a>>,
+    has_hidden: Option<&'a dyn Relations>,
+    /// What is known of the columns of relations.
+    known: Known<'a>,
     /// Queries that the present one is within, itself among them.
     depth: usize,
 }
@@ -101,6 +112,7 @@ impl VisitorMut for Rewriter<'_> {
         }
         self.depth += 1;
         table_commands(&mut query.body);
+        self.known.open(query);
         self.set_expr(&mut query.body);
         ControlFlow::Continue(())
     }
@@ -122,7 +134,7 @@ impl VisitorMut for Rewriter<'_> {
                     unqualify(name);
                 }
             }
-            other => records::name_all(other),
+            other => records::name_all(other, &self.known),
         }
         ControlFlow::Continue(())
     }
@@ -164,6 +176,7 @@ impl VisitorMut for Rewriter<'_> {
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
         numbers::limits(query);
+        self.known.close();
         self.depth -= 1;
         ControlFlow::Continue(())
     }
@@ -173,13 +186,13 @@ impl Rewriter<'_> {
     fn set_expr(&self, body: &mut SetExpr) {
         match body {
             SetExpr::Select(select) => {
-                if let Some(has_hidden) = self.has_hidden {
-                    hide(select, has_hidden);
+                if let Some(relations) = self.has_hidden {
+                    hide(select, relations);
                 }
                 qualify_wildcards(select);
                 system_columns(select);
                 name_columns(select, self.depth == 1);
-                records::write_out(select);
+                records::write_out(select, &self.known);
                 check_rescale_records(select);
                 sets::in_projection(select);
             }

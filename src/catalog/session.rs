@@ -39,8 +39,8 @@ use super::strict::{MergedFilters, Strict};
 use super::table::SqliteTable;
 use super::view::VIEWS;
 use super::{
-    DATABASE, SCHEMAS, counted, exact, expansion, explain, levels, marks, repeated, rewrite, statics, store_error,
-    types,
+    DATABASE, SCHEMAS, counted, exact, expansion, explain, levels, marks, other_database, repeated, rewrite, statics,
+    store_error, types,
 };
 use crate::auth;
 use crate::error::{Error, Result, nearest};
@@ -171,10 +171,7 @@ impl Session {
             return Err(Error::Internal("only queries are planned here".into()).into());
         }
         expansion::check(&statement)?;
-        let hidden = rewrite::statement(
-            &mut statement,
-            &|schema, name| matches!(self.kind(schema, name), Ok(Some(kind)) if kind == "materialized view"),
-        )?;
+        let hidden = rewrite::statement(&mut statement, self)?;
         let provider = Planner { session: self, hidden };
         let options = ParserOptions {
             parse_float_as_decimal: true,
@@ -395,6 +392,19 @@ fn state_table(connection: &rusqlite::Connection, name: &str) -> rusqlite::Resul
     }))
 }
 
+/// Where something can't be told, the planner says why.
+impl rewrite::Relations for Session {
+    fn has_hidden(&self, schema: Option<&str>, name: &str) -> bool {
+        matches!(self.kind(schema, name), Ok(Some(kind)) if kind == "materialized view")
+    }
+
+    fn columns(&self, schema: Option<&str>, name: &str) -> Option<Vec<String>> {
+        let path = schema.map_or_else(|| self.scope.search_path(), |schema| vec![schema.to_owned()]);
+        let table = path.iter().find_map(|schema| self.table(schema, name, false).ok().flatten())?;
+        Some(table.schema().fields().iter().map(|field| field.name().clone()).collect())
+    }
+}
+
 /// What DataFusion's SQL planner asks.
 struct Planner<'a> {
     session: &'a Session,
@@ -407,11 +417,7 @@ impl ContextProvider for Planner<'_> {
         if let Some(database) = name.catalog()
             && database != DATABASE
         {
-            return Err(Error::FeatureNotSupported {
-                what: format!("a relation of another database, {name},"),
-                hint: format!("There is one database, \"{DATABASE}\"."),
-            }
-            .into());
+            return Err(other_database(&name.to_string()).into());
         }
         if name.table() == rewrite::CHECK_RESCALE {
             return Ok(provider_as_source(Arc::new(CheckRescale::new())));

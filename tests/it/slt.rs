@@ -46,8 +46,8 @@ macro_rules! specification {
 }
 
 specification!(
-    catalog catalog_of_tools errors kafka_statements progress rate_limits rescale session sources sql_arrays sql_dates sql_errors sql_json
-    sql_number_types sql_numbers sql_queries sql_strings sql_subqueries users_and_grants views
+    catalog catalog_of_tools errors kafka_statements names progress rate_limits rescale session sources sql_arrays sql_dates sql_errors sql_json
+    sql_number_types sql_numbers sql_queries sql_rows sql_strings sql_subqueries users_and_grants views
 );
 
 fn folder() -> PathBuf {

@@ -11,15 +11,15 @@ use datafusion::logical_expr::sqlparser::ast::{
 
 use super::super::functions::oid_function;
 
-use super::{HIDDEN, HasHidden, UNIQUE, call, fold, type_name};
+use super::{HIDDEN, Relations, UNIQUE, call, fold, type_name};
 
 /// Keeps hidden columns out of `*`.
-pub fn hide(select: &mut Select, has_hidden: HasHidden<'_>) {
+pub fn hide(select: &mut Select, relations: &dyn Relations) {
     let relations: Vec<(Ident, bool)> = select
         .from
         .iter()
         .flat_map(|from| std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)))
-        .filter_map(|factor| relation(factor, has_hidden))
+        .filter_map(|factor| relation(factor, relations))
         .collect();
     if !relations.iter().any(|(_, hidden)| *hidden) {
         return;
@@ -85,13 +85,13 @@ fn qualified_relations(from: &TableWithJoins, found: &mut Vec<ObjectName>) {
 }
 
 /// The name that a relation goes by in its query, and whether it has hidden columns.
-fn relation(factor: &TableFactor, has_hidden: HasHidden<'_>) -> Option<(Ident, bool)> {
+fn relation(factor: &TableFactor, relations: &dyn Relations) -> Option<(Ident, bool)> {
     match factor {
         TableFactor::Table { name, alias, args: None, .. } => {
             let parts: Vec<&Ident> = name.0.iter().filter_map(ObjectNamePart::as_ident).collect();
             let (table, qualifier) = parts.split_last()?;
             let schema = qualifier.last().map(|ident| ident.value.to_lowercase());
-            let hidden = has_hidden(schema.as_deref(), &fold(table));
+            let hidden = relations.has_hidden(schema.as_deref(), &fold(table));
             Some((alias.as_ref().map_or_else(|| (*table).clone(), |alias| alias.name.clone()), hidden))
         }
         TableFactor::Table { name, alias, .. } => {

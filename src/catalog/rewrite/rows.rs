@@ -1,17 +1,98 @@
 //! Comparisons of rows, column by column: where a NULL decides, so is the result. DataFusion compares records, in which
 //! NULL is a value like others.
 
+use std::ops::ControlFlow;
+
 use datafusion::logical_expr::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::logical_expr::sqlparser::ast::{
-    self, BinaryOperator, Expr, Query, SetExpr, TableFactor, UnaryOperator, Value,
+    self, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Query, SetExpr, Statement,
+    TableFactor, UnaryOperator, Value, VisitMut as _, VisitorMut,
 };
 
-use super::take;
+use super::{is_named, take};
+
+/// Writes `ROW(a, b)` as `(a, b)`, which is the same.
+pub fn spell_out(statement: &mut Statement) {
+    struct Rows;
+    impl VisitorMut for Rows {
+        type Break = ();
+
+        fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if let Expr::Function(function) = expr
+                && is_named(&function.name, "row")
+                && let FunctionArguments::List(list) = &function.args
+                && !list.args.is_empty()
+            {
+                let items = list.args.iter().map(|arg| match arg {
+                    FunctionArg::Unnamed(FunctionArgExpr::Expr(item)) => Some(item.clone()),
+                    _ => None,
+                });
+                if let Some(items) = items.collect() {
+                    *expr = Expr::Tuple(items);
+                }
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let _ = statement.visit(&mut Rows);
+}
+
+/// A record that is written out, compared with a row, is one.
+fn whole_row(record: &mut Expr, row: &Expr) {
+    if matches!(row, Expr::Tuple(_))
+        && let Some(items) = items(record)
+    {
+        *record = Expr::Tuple(items);
+    }
+}
+
+/// The items of a row, or of a record that is written out.
+fn items(row: &Expr) -> Option<Vec<Expr>> {
+    match row {
+        Expr::Tuple(items) => Some(items.clone()),
+        Expr::Function(function) if is_named(&function.name, "named_struct") => {
+            let FunctionArguments::List(list) = &function.args else { return None };
+            let values = list.args.iter().skip(1).step_by(2).map(|arg| match arg {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => Some(value.clone()),
+                _ => None,
+            });
+            values.collect()
+        }
+        _ => None,
+    }
+}
+
+/// `(a, b) IS NULL`, of a row or a record that is written out: so is each of its items. IS NOT NULL is not its opposite.
+fn null(row: &Expr, test: fn(Box<Expr>) -> Expr) -> Option<Expr> {
+    match row {
+        Expr::Nested(row) => return null(row, test),
+        // As a relation's whose row may be missing.
+        Expr::Case { case_token, end_token, operand, conditions, else_result: Some(row) } => {
+            let of = |value: &Expr| null(value, test).unwrap_or_else(|| nested(test(Box::new(value.clone()))));
+            let case =
+                |case: &ast::CaseWhen| ast::CaseWhen { condition: case.condition.clone(), result: of(&case.result) };
+            return null(row, test).map(|row| Expr::Case {
+                case_token: case_token.clone(),
+                end_token: end_token.clone(),
+                operand: operand.clone(),
+                conditions: conditions.iter().map(case).collect(),
+                else_result: Some(Box::new(row)),
+            });
+        }
+        _ => {}
+    }
+    let tests = items(row)?.into_iter().map(|item| nested(test(Box::new(nested(item)))));
+    tests.reduce(|one, other| binary(one, BinaryOperator::And, other))
+}
 
 /// What a comparison of rows becomes.
 pub fn compared(expr: &mut Expr) -> Option<Expr> {
     match expr {
+        Expr::IsNull(row) => null(row, Expr::IsNull),
+        Expr::IsNotNull(row) => null(row, Expr::IsNotNull),
         Expr::BinaryOp { left, op, right } => {
+            whole_row(left, right);
+            whole_row(right, left);
             let Expr::Tuple(left) = left.as_mut() else { return None };
             if let Expr::Subquery(subquery) = right.as_ref() {
                 return of_one(left, op, subquery);
