@@ -89,6 +89,7 @@ fn tables(connection: &Connection) -> rusqlite::Result<()> {
            align TEXT, storage TEXT, collation INTEGER, sql_type TEXT, is_array INTEGER) STRICT, WITHOUT ROWID;
          CREATE TEMP TABLE catalog_relations (oid INTEGER PRIMARY KEY, name TEXT NOT NULL, namespace INTEGER NOT NULL,
            kind TEXT NOT NULL, definition TEXT, natts INTEGER NOT NULL, comment TEXT) STRICT;
+         CREATE INDEX temp.catalog_relations_by_name ON catalog_relations (name);
          CREATE TEMP TABLE catalog_columns (relation INTEGER NOT NULL, attnum INTEGER NOT NULL, name TEXT NOT NULL,
            type TEXT NOT NULL, comment TEXT, PRIMARY KEY (relation, attnum)) STRICT, WITHOUT ROWID;",
     )?;

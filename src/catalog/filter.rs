@@ -1,8 +1,8 @@
 //! DataFusion's filters as SQLite conditions, where both mean exactly the same.
 
-use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::ScalarValue;
-use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::expr::{InList, Placeholder};
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, Like, Operator};
 use rusqlite::types::Value;
 
@@ -130,7 +130,10 @@ fn column(expr: &Expr, schema: &Schema, out: &mut Condition) -> Option<Option<Cl
 
 fn class_of(expr: &Expr, schema: &Schema) -> Option<Class> {
     let Expr::Column(column) = expr else { return None };
-    let field = schema.field_with_name(&column.name).ok()?;
+    class_of_field(schema.field_with_name(&column.name).ok()?)
+}
+
+fn class_of_field(field: &Field) -> Option<Class> {
     match field.data_type() {
         DataType::Boolean => Some(Class::Bool),
         DataType::Int16 | DataType::Int32 | DataType::Int64 => Some(Class::Integer),
@@ -153,6 +156,12 @@ fn operand(expr: &Expr, class: Class, schema: &Schema, out: &mut Condition) -> O
         Expr::Column(_) => (column(expr, schema, out)? == Some(class)).then_some(()),
         Expr::Literal(literal, _) => {
             out.parameters.push(parameter(literal, class)?);
+            out.sql.push('?');
+            Some(())
+        }
+        // Has its value when it comes to a scan.
+        Expr::Placeholder(Placeholder { field: Some(field), .. }) if class_of_field(field) == Some(class) => {
+            out.parameters.push(Value::Null);
             out.sql.push('?');
             Some(())
         }

@@ -4,9 +4,10 @@
 //! behind a lock, so that a plan made once can be run again on a later snapshot.
 
 use std::any::Any;
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use datafusion::arrow::array::timezone::Tz;
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
@@ -124,6 +125,9 @@ pub struct Server {
     pub barrier_interval: i64,
 }
 
+/// The oids of relations, each with whether its name alone finds it.
+pub type Visibility = HashMap<i64, bool>;
+
 /// See the module.
 pub struct Scope {
     /// The user.
@@ -137,6 +141,8 @@ pub struct Scope {
     /// What the session's queries are held by.
     pub guard: Arc<Guard>,
     snapshot: RwLock<Option<Arc<Snapshot>>>,
+    /// What of the snapshot is found by its name alone, under which search path; once somebody asks.
+    visibility: Mutex<Option<(Vec<String>, Visibility)>>,
     /// When the snapshot was set: now() for the statement that reads it. Microseconds since 1970.
     statement_at: AtomicI64,
 }
@@ -151,7 +157,8 @@ impl Scope {
     /// A scope that has no snapshot yet.
     pub fn new(user: String, pid: i32, host: Arc<dyn Host>, server: Server, guard: Guard) -> Self {
         let statement_at = AtomicI64::new(now_micros());
-        Self { user, pid, host, server, guard: Arc::new(guard), snapshot: RwLock::new(None), statement_at }
+        let (guard, snapshot, visibility) = (Arc::new(guard), RwLock::new(None), Mutex::new(None));
+        Self { user, pid, host, server, guard, snapshot, visibility, statement_at }
     }
 
     /// The scope of a query, from its configuration.
@@ -183,6 +190,7 @@ impl Scope {
                 tracing::error!(%error, "a snapshot doesn't know whose it is");
             }
         }
+        *self.visibility.lock().unwrap_or_else(PoisonError::into_inner) = None;
         *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = snapshot;
         self.statement_at.store(now_micros(), Ordering::Relaxed);
     }
@@ -223,6 +231,29 @@ impl Scope {
         match self.host.authority()? {
             Some(authority) => authority.with(read),
             None => self.read(read),
+        }
+    }
+
+    /// Whether a relation's name alone finds it, as `read` tells of all that the snapshot has. `None`: there is no such
+    /// relation.
+    ///
+    /// # Errors
+    /// Those of `read`, and that there is no snapshot.
+    pub fn is_visible(
+        &self,
+        oid: i64,
+        read: impl FnOnce(&Connection, &[String]) -> Result<Visibility>,
+    ) -> Result<Option<bool>> {
+        let path = self.search_path();
+        let mut known = self.visibility.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*known {
+            Some((of, visibility)) if *of == path => Ok(visibility.get(&oid).copied()),
+            _ => {
+                let visibility = self.read(|connection| read(connection, &path))?;
+                let found = visibility.get(&oid).copied();
+                *known = Some((path, visibility));
+                Ok(found)
+            }
         }
     }
 

@@ -8,8 +8,8 @@ mod function;
 mod lateral;
 mod outer;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchemaRef};
@@ -243,6 +243,7 @@ fn by_row_call(
         kind,
         columns,
         state: Arc::clone(state),
+        optimized: OnceLock::new(),
         signature: Signature::one_of(vec![TypeSignature::Nullary, TypeSignature::VariadicAny], Volatility::Stable),
     };
     Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(ScalarUDF::new_from_impl(function)), args))

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
 use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::execution::TaskContext;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
@@ -114,7 +114,8 @@ impl TableProvider for SqliteTable {
         };
         let mut condition = Condition::default();
         for filter in filters {
-            let part = filter::to_sqlite(filter, &self.schema).ok_or_else(|| {
+            let known = filter::to_sqlite(filter, &self.schema).filter(|_| !has_parameter(filter));
+            let part = known.ok_or_else(|| {
                 DataFusionError::Internal(format!("the filter {filter} was taken but can't be applied"))
             })?;
             if !condition.sql.is_empty() {
@@ -235,6 +236,10 @@ impl ExecutionPlan for SqliteScan {
         };
         Ok(Box::pin(pages))
     }
+}
+
+fn has_parameter(filter: &Expr) -> bool {
+    filter.exists(|expr| Ok(matches!(expr, Expr::Placeholder(_)))).unwrap_or(true)
 }
 
 type BatchStream = std::pin::Pin<Box<dyn futures::Stream<Item = DfResult<RecordBatch>> + Send>>;

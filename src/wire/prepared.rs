@@ -147,11 +147,10 @@ impl Session {
         Some(prepared)
     }
 
-    /// Keeps a query's plan for [`Self::planned_before`], if the same text can be run by it at any later time.
+    /// Keeps a query's plan for [`Self::planned_before`].
     pub(super) fn keep_plan(&mut self, text: &str, prepared: &Arc<Prepared>) {
-        let plan = prepared.plan.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let keeps = plan.is_some_and(|plan| plan.may_be_kept) && prepared.types.is_empty();
-        if !keeps || text.len() > RECENT_TEXT {
+        let is_planned = prepared.plan.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        if !is_planned || !prepared.types.is_empty() || text.len() > RECENT_TEXT {
             return;
         }
         if self.recent.len() == RECENT_PLANS {
@@ -389,9 +388,9 @@ fn is_timeless(plan: &LogicalPlan) -> Result<bool> {
             expr.apply(|expr| {
                 if let Expr::ScalarFunction(call) = expr {
                     timeless &= match call.func.signature().volatility {
-                        Volatility::Immutable => true,
                         Volatility::Stable => expr.any_column_refs() || expr.contains_outer(),
-                        Volatility::Volatile => false,
+                        // The one is the same at any time, the other is never worked out ahead.
+                        Volatility::Immutable | Volatility::Volatile => true,
                     };
                 }
                 Ok(TreeNodeRecursion::Continue)

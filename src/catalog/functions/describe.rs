@@ -4,7 +4,7 @@ use datafusion::common::ScalarValue;
 use rusqlite::OptionalExtension as _;
 
 use super::super::{statics, store_error};
-use super::{Call, Definition, Value, names, stable, text};
+use super::{Call, Definition, Value, names, pure, stable, text};
 use crate::error::Result;
 
 pub const FUNCTIONS: &[Definition] = &[
@@ -16,7 +16,7 @@ pub const FUNCTIONS: &[Definition] = &[
         one(call, "SELECT comment FROM temp.catalog_columns WHERE relation = ?1 AND attnum = ?2", [relation, column])
     }),
     // Databases and roles have no comments.
-    stable("shobj_description", 2..=2, "text", nothing),
+    pure("shobj_description", 2..=2, "text", nothing),
     stable("pg_get_viewdef", 1..=2, "text", |call| {
         let Some(relation) = names::relation(call, 0)? else { return Ok(text(None::<String>)) };
         one(
@@ -31,23 +31,23 @@ pub const FUNCTIONS: &[Definition] = &[
         Ok(if name.is_null() { text(Some(format!("unknown (OID={id})"))) } else { name })
     }),
     // An expression is kept as its text.
-    stable("pg_get_expr", 2..=3, "text", |call| Ok(text(call.text(0)))),
+    pure("pg_get_expr", 2..=3, "text", |call| Ok(text(call.text(0)))),
     // There are no indexes, constraints, triggers, rules, partitions or extended statistics.
-    stable("pg_get_indexdef", 1..=3, "text", nothing),
-    stable("pg_get_constraintdef", 1..=2, "text", nothing),
-    stable("pg_get_triggerdef", 1..=2, "text", nothing),
-    stable("pg_get_ruledef", 1..=2, "text", nothing),
-    stable("pg_get_partkeydef", 1..=1, "text", nothing),
-    stable("pg_get_partition_constraintdef", 1..=1, "text", nothing),
-    stable("pg_get_statisticsobjdef", 1..=1, "text", nothing),
-    stable("pg_get_statisticsobjdef_columns", 1..=1, "text", nothing),
-    stable("pg_get_serial_sequence", 2..=2, "text", nothing),
-    stable("pg_tablespace_location", 1..=1, "text", nothing),
-    stable("pg_relation_filepath", 1..=1, "text", nothing),
-    stable("pg_relation_is_publishable", 1..=1, "bool", |_| Ok(ScalarValue::Boolean(Some(false)))),
-    stable("pg_relation_is_updatable", 2..=2, "int4", |_| Ok(ScalarValue::Int32(Some(0)))),
-    stable("pg_column_is_updatable", 3..=3, "bool", |_| Ok(ScalarValue::Boolean(Some(false)))),
-    stable("pg_index_column_has_property", 3..=3, "bool", |_| Ok(ScalarValue::Boolean(None))),
+    pure("pg_get_indexdef", 1..=3, "text", nothing),
+    pure("pg_get_constraintdef", 1..=2, "text", nothing),
+    pure("pg_get_triggerdef", 1..=2, "text", nothing),
+    pure("pg_get_ruledef", 1..=2, "text", nothing),
+    pure("pg_get_partkeydef", 1..=1, "text", nothing),
+    pure("pg_get_partition_constraintdef", 1..=1, "text", nothing),
+    pure("pg_get_statisticsobjdef", 1..=1, "text", nothing),
+    pure("pg_get_statisticsobjdef_columns", 1..=1, "text", nothing),
+    pure("pg_get_serial_sequence", 2..=2, "text", nothing),
+    pure("pg_tablespace_location", 1..=1, "text", nothing),
+    pure("pg_relation_filepath", 1..=1, "text", nothing),
+    pure("pg_relation_is_publishable", 1..=1, "bool", |_| Ok(ScalarValue::Boolean(Some(false)))),
+    pure("pg_relation_is_updatable", 2..=2, "int4", |_| Ok(ScalarValue::Int32(Some(0)))),
+    pure("pg_column_is_updatable", 3..=3, "bool", |_| Ok(ScalarValue::Boolean(Some(false)))),
+    pure("pg_index_column_has_property", 3..=3, "bool", |_| Ok(ScalarValue::Boolean(None))),
 ];
 
 fn nothing(_: &Call<'_>) -> Value {

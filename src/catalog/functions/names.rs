@@ -1,11 +1,13 @@
 //! Names to oids and back: regclass and its kin, and what is visible without a schema.
 
-use datafusion::common::ScalarValue;
-use rusqlite::{OptionalExtension as _, params};
+use std::collections::HashMap;
 
-use super::super::scope::Scope;
-use super::super::store_error;
-use super::{Call, Definition, Value, describe, invalid, procedures, signatures, stable, text};
+use datafusion::common::ScalarValue;
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::super::scope::{Scope, Visibility};
+use super::super::{DATABASE, SCHEMAS, other_database, store_error};
+use super::{Call, Definition, Value, describe, invalid, procedures, pure, signatures, stable, text};
 use crate::error::{Error, Result};
 
 /// The types whose values are oids, written as names.
@@ -24,26 +26,26 @@ pub fn text_function(reg_type: &str) -> String {
 
 pub const FUNCTIONS: &[Definition] = &[
     stable("regclass_in", 1..=1, "regclass", |call| strict(call, relation_by_name, undefined_relation)),
-    stable("regtype_in", 1..=1, "regtype", |call| strict(call, type_by_name, |name| undefined("type", name))),
-    stable("regproc_in", 1..=1, "regproc", |call| strict(call, function_by_name, |name| undefined("function", name))),
-    stable("regprocedure_in", 1..=1, "regprocedure", |call| {
+    pure("regtype_in", 1..=1, "regtype", |call| strict(call, type_by_name, |name| undefined("type", name))),
+    pure("regproc_in", 1..=1, "regproc", |call| strict(call, function_by_name, |name| undefined("function", name))),
+    pure("regprocedure_in", 1..=1, "regprocedure", |call| {
         strict(call, function_by_signature, |name| undefined("function", name))
     }),
-    stable("regoper_in", 1..=1, "regoper", |call| strict(call, operator_by_name, |name| undefined("operator", name))),
-    stable("regoperator_in", 1..=1, "regoperator", |call| {
+    pure("regoper_in", 1..=1, "regoper", |call| strict(call, operator_by_name, |name| undefined("operator", name))),
+    pure("regoperator_in", 1..=1, "regoperator", |call| {
         strict(call, operator_by_signature, |name| undefined("operator", name))
     }),
     stable("regnamespace_in", 1..=1, "regnamespace", |call| {
         strict(call, schema_by_name, |name| undefined("schema", name))
     }),
     stable("regrole_in", 1..=1, "regrole", |call| strict(call, role_by_name, |name| undefined("role", name))),
-    stable("oid_in", 1..=1, "oid", |call| strict(call, |_, name| Err(invalid_oid(name)), undefined_relation)),
+    pure("oid_in", 1..=1, "oid", |call| strict(call, |_, name| Err(invalid_oid(name)), undefined_relation)),
     stable("to_regclass", 1..=1, "regclass", |call| lenient(call, relation_by_name)),
-    stable("to_regtype", 1..=1, "regtype", |call| lenient(call, type_by_name)),
-    stable("to_regproc", 1..=1, "regproc", |call| lenient(call, function_by_name)),
-    stable("to_regprocedure", 1..=1, "regprocedure", |call| lenient(call, function_by_signature)),
-    stable("to_regoper", 1..=1, "regoper", |call| lenient(call, operator_by_name)),
-    stable("to_regoperator", 1..=1, "regoperator", |call| lenient(call, operator_by_signature)),
+    pure("to_regtype", 1..=1, "regtype", |call| lenient(call, type_by_name)),
+    pure("to_regproc", 1..=1, "regproc", |call| lenient(call, function_by_name)),
+    pure("to_regprocedure", 1..=1, "regprocedure", |call| lenient(call, function_by_signature)),
+    pure("to_regoper", 1..=1, "regoper", |call| lenient(call, operator_by_name)),
+    pure("to_regoperator", 1..=1, "regoperator", |call| lenient(call, operator_by_signature)),
     stable("to_regnamespace", 1..=1, "regnamespace", |call| lenient(call, schema_by_name)),
     stable("to_regrole", 1..=1, "regrole", |call| lenient(call, role_by_name)),
     stable("regclass_out", 1..=1, "text", |call| {
@@ -53,11 +55,11 @@ pub const FUNCTIONS: &[Definition] = &[
             Ok(Some(if visible { quote(&name) } else { format!("{}.{}", quote(&schema), quote(&name)) }))
         })
     }),
-    stable("regtype_out", 1..=1, "text", |call| out(call, |_, oid| Ok(signatures::type_name(oid)))),
-    stable("regproc_out", 1..=1, "text", |call| out(call, |_, oid| Ok(procedures::FUNCTIONS.name(oid)))),
-    stable("regprocedure_out", 1..=1, "text", |call| out(call, |_, oid| Ok(procedures::FUNCTIONS.signature(oid)))),
-    stable("regoper_out", 1..=1, "text", |call| out(call, |_, oid| Ok(procedures::OPERATORS.name(oid)))),
-    stable("regoperator_out", 1..=1, "text", |call| out(call, |_, oid| Ok(procedures::OPERATORS.signature(oid)))),
+    pure("regtype_out", 1..=1, "text", |call| out(call, |_, oid| Ok(signatures::type_name(oid)))),
+    pure("regproc_out", 1..=1, "text", |call| out(call, |_, oid| Ok(procedures::FUNCTIONS.name(oid)))),
+    pure("regprocedure_out", 1..=1, "text", |call| out(call, |_, oid| Ok(procedures::FUNCTIONS.signature(oid)))),
+    pure("regoper_out", 1..=1, "text", |call| out(call, |_, oid| Ok(procedures::OPERATORS.name(oid)))),
+    pure("regoperator_out", 1..=1, "text", |call| out(call, |_, oid| Ok(procedures::OPERATORS.signature(oid)))),
     stable("regnamespace_out", 1..=1, "text", |call| {
         out(call, |call, oid| describe::query_text(call, "SELECT name FROM temp.catalog_schemas WHERE oid = ?1", [oid]))
     }),
@@ -66,22 +68,21 @@ pub const FUNCTIONS: &[Definition] = &[
     }),
     stable("pg_table_is_visible", 1..=1, "bool", |call| {
         let Some(oid) = call.integer(0) else { return Ok(ScalarValue::Boolean(None)) };
-        let Some((_, name)) = relation_name(call.scope, oid)? else { return Ok(ScalarValue::Boolean(None)) };
-        Ok(ScalarValue::Boolean(Some(relation_by_name(call, &quote(&name))? == Some(oid))))
+        Ok(ScalarValue::Boolean(call.scope.is_visible(oid, visibility)?))
     }),
     // All of these live in pg_catalog or tidegate, which are always in the search path, and none has the name of another.
-    stable("pg_type_is_visible", 1..=1, "bool", visible),
-    stable("pg_function_is_visible", 1..=1, "bool", visible),
-    stable("pg_operator_is_visible", 1..=1, "bool", visible),
-    stable("pg_opclass_is_visible", 1..=1, "bool", visible),
-    stable("pg_opfamily_is_visible", 1..=1, "bool", visible),
-    stable("pg_collation_is_visible", 1..=1, "bool", visible),
-    stable("pg_conversion_is_visible", 1..=1, "bool", visible),
-    stable("pg_statistics_obj_is_visible", 1..=1, "bool", visible),
-    stable("pg_ts_config_is_visible", 1..=1, "bool", visible),
-    stable("pg_ts_dict_is_visible", 1..=1, "bool", visible),
-    stable("pg_ts_parser_is_visible", 1..=1, "bool", visible),
-    stable("pg_ts_template_is_visible", 1..=1, "bool", visible),
+    pure("pg_type_is_visible", 1..=1, "bool", visible),
+    pure("pg_function_is_visible", 1..=1, "bool", visible),
+    pure("pg_operator_is_visible", 1..=1, "bool", visible),
+    pure("pg_opclass_is_visible", 1..=1, "bool", visible),
+    pure("pg_opfamily_is_visible", 1..=1, "bool", visible),
+    pure("pg_collation_is_visible", 1..=1, "bool", visible),
+    pure("pg_conversion_is_visible", 1..=1, "bool", visible),
+    pure("pg_statistics_obj_is_visible", 1..=1, "bool", visible),
+    pure("pg_ts_config_is_visible", 1..=1, "bool", visible),
+    pure("pg_ts_dict_is_visible", 1..=1, "bool", visible),
+    pure("pg_ts_parser_is_visible", 1..=1, "bool", visible),
+    pure("pg_ts_template_is_visible", 1..=1, "bool", visible),
 ];
 
 fn invalid_oid(name: &str) -> Error {
@@ -99,10 +100,6 @@ fn undefined(kind: &str, name: &str) -> Error {
         _ => "42704",
     };
     Error::Semantics { sqlstate, message: format!("{kind} \"{name}\" does not exist") }
-}
-
-fn undefined_relation(name: &str) -> Error {
-    Error::UndefinedRelation { kind: "relation", name: name.into(), nearest: None }
 }
 
 type ByName = fn(&Call<'_>, &str) -> Result<Option<i64>>;
@@ -159,12 +156,15 @@ pub fn relation(call: &Call<'_>, index: usize) -> Result<Option<i64>> {
     }
 }
 
-fn relation_by_name(call: &Call<'_>, name: &str) -> Result<Option<i64>> {
-    let parts = split(name)?;
-    let Some((name, qualifier)) = parts.split_last() else { return Ok(None) };
-    let path = match qualifier.last() {
-        Some(schema) => vec![schema.clone()],
-        None => call.scope.search_path(),
+fn relation_by_name(call: &Call<'_>, written: &str) -> Result<Option<i64>> {
+    let parts = split(written)?;
+    let (path, name) = match parts.as_slice() {
+        [] => return Ok(None),
+        [name] => (call.scope.search_path(), name),
+        [schema, name] => (vec![schema.clone()], name),
+        [database, schema, name] if database == DATABASE => (vec![schema.clone()], name),
+        [_, _, _] => return Err(other_database(&parts.join("."))),
+        _ => return Err(Error::Semantics { sqlstate: "42601", message: format!("{TOO_MANY}{}", parts.join(".")) }),
     };
     call.scope.read(|connection| {
         let mut statement = connection
@@ -181,6 +181,41 @@ fn relation_by_name(call: &Call<'_>, name: &str) -> Result<Option<i64>> {
         }
         Ok(None)
     })
+}
+
+/// What PostgreSQL says of a name of more than three parts, before the name.
+const TOO_MANY: &str = "improper relation name (too many dotted names): ";
+
+/// The error of a name that no relation has: of its schema, if there is no such schema.
+fn undefined_relation(name: &str) -> Error {
+    match split(name).unwrap_or_default().as_slice() {
+        [.., schema, _] if SCHEMAS.iter().all(|(known, ..)| known != schema) => undefined("schema", schema),
+        _ => Error::UndefinedRelation { kind: "relation", name: name.into(), nearest: None },
+    }
+}
+
+/// All relations, each with whether its name alone finds it. psql asks it of each one, so one read answers for all.
+fn visibility(connection: &Connection, path: &[String]) -> Result<Visibility> {
+    let sql =
+        "SELECT r.oid, r.name, n.name FROM \"base.relations\" r JOIN temp.catalog_schemas n ON n.oid = r.namespace";
+    let relations: Vec<(i64, String, Option<usize>)> = connection
+        .prepare_cached(sql)
+        .and_then(|mut statement| {
+            let rows = statement.query_map([], |row| {
+                let schema: String = row.get(2)?;
+                Ok((row.get(0)?, row.get(1)?, path.iter().position(|name| *name == schema)))
+            })?;
+            rows.collect()
+        })
+        .map_err(failed)?;
+    let mut first: HashMap<&str, usize> = HashMap::new();
+    for (_, name, place) in &relations {
+        if let Some(place) = *place {
+            first.entry(name).and_modify(|first| *first = place.min(*first)).or_insert(place);
+        }
+    }
+    let is_first = |name: &str, place: Option<usize>| place.is_some() && first.get(name).copied() == place;
+    Ok(relations.iter().map(|(oid, name, place)| (*oid, is_first(name, *place))).collect())
 }
 
 fn relation_name(scope: &Scope, oid: i64) -> Result<Option<(String, String)>> {

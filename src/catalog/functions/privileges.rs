@@ -2,7 +2,7 @@
 
 use datafusion::common::ScalarValue;
 
-use super::{Call, Definition, Value, invalid, stable};
+use super::{Call, Definition, Value, invalid, pure, stable};
 use crate::auth::{self, Action, Object};
 use crate::error::{Error, Result};
 use crate::store::Context as _;
@@ -17,16 +17,16 @@ pub const FUNCTIONS: &[Definition] = &[
     stable("has_column_privilege", 3..=4, "bool", |call| asked(call, 2, column)),
     stable("has_schema_privilege", 2..=3, "bool", |call| asked(call, 1, schema)),
     stable("has_database_privilege", 2..=3, "bool", |call| asked(call, 1, database)),
-    stable("has_function_privilege", 2..=3, "bool", allowed),
-    stable("has_language_privilege", 2..=3, "bool", allowed),
-    stable("has_sequence_privilege", 2..=3, "bool", allowed),
-    stable("has_server_privilege", 2..=3, "bool", allowed),
-    stable("has_tablespace_privilege", 2..=3, "bool", allowed),
-    stable("has_type_privilege", 2..=3, "bool", allowed),
-    stable("has_foreign_data_wrapper_privilege", 2..=3, "bool", allowed),
-    stable("has_parameter_privilege", 2..=3, "bool", allowed),
+    pure("has_function_privilege", 2..=3, "bool", allowed),
+    pure("has_language_privilege", 2..=3, "bool", allowed),
+    pure("has_sequence_privilege", 2..=3, "bool", allowed),
+    pure("has_server_privilege", 2..=3, "bool", allowed),
+    pure("has_tablespace_privilege", 2..=3, "bool", allowed),
+    pure("has_type_privilege", 2..=3, "bool", allowed),
+    pure("has_foreign_data_wrapper_privilege", 2..=3, "bool", allowed),
+    pure("has_parameter_privilege", 2..=3, "bool", allowed),
     stable("pg_has_role", 2..=3, "bool", |call| asked(call, 1, role)),
-    stable("row_security_active", 1..=1, "bool", |_| Ok(ScalarValue::Boolean(Some(false)))),
+    pure("row_security_active", 1..=1, "bool", |_| Ok(ScalarValue::Boolean(Some(false)))),
 ];
 
 /// What nobody can be kept from, and nothing is granted on.

@@ -7,7 +7,7 @@ use super::super::DATABASE;
 use super::super::connection::STARTED_AT;
 use super::super::scope::Host;
 use super::super::types::UTC;
-use super::{Call, Definition, Value, stable, text, volatile};
+use super::{Call, Definition, Value, pure, stable, text, volatile};
 use crate::auth::{Action, Object, authorize};
 use crate::clock::now_micros;
 use crate::error::Error;
@@ -60,7 +60,7 @@ const ENCODINGS: [&str; 42] = [
 ];
 
 pub const FUNCTIONS: &[Definition] = &[
-    stable("version", 0..=0, "text", |_| {
+    pure("version", 0..=0, "text", |_| {
         Ok(text(Some(format!(
             "PostgreSQL 15.0 (Tidegate {}) on {}-{}",
             env!("CARGO_PKG_VERSION"),
@@ -68,8 +68,8 @@ pub const FUNCTIONS: &[Definition] = &[
             std::env::consts::OS
         ))))
     }),
-    stable("current_database", 0..=0, "name", |_| Ok(text(Some(DATABASE)))),
-    stable("current_catalog", 0..=0, "name", |_| Ok(text(Some(DATABASE)))),
+    pure("current_database", 0..=0, "name", |_| Ok(text(Some(DATABASE)))),
+    pure("current_catalog", 0..=0, "name", |_| Ok(text(Some(DATABASE)))),
     stable("current_schema", 0..=0, "name", |call| Ok(text(call.scope.search_path().into_iter().next()))),
     stable("current_schemas", 1..=1, "name[]", current_schemas),
     stable("current_user", 0..=0, "name", user),
@@ -85,8 +85,8 @@ pub const FUNCTIONS: &[Definition] = &[
     }),
     stable("pg_postmaster_start_time", 0..=0, "timestamptz", started),
     stable("pg_conf_load_time", 0..=0, "timestamptz", started),
-    stable("pg_is_in_recovery", 0..=0, "bool", |_| Ok(ScalarValue::Boolean(Some(false)))),
-    stable("pg_is_wal_replay_paused", 0..=0, "bool", |_| Ok(ScalarValue::Boolean(Some(false)))),
+    pure("pg_is_in_recovery", 0..=0, "bool", |_| Ok(ScalarValue::Boolean(Some(false)))),
+    pure("pg_is_wal_replay_paused", 0..=0, "bool", |_| Ok(ScalarValue::Boolean(Some(false)))),
     // A server that is no standby has received and replayed nothing, and here there is no log either.
     stable("pg_last_wal_receive_lsn", 0..=0, "text", |_| Ok(text(None::<&str>))),
     stable("pg_last_wal_replay_lsn", 0..=0, "text", |_| Ok(text(None::<&str>))),
@@ -100,15 +100,15 @@ pub const FUNCTIONS: &[Definition] = &[
     stable("txid_current", 0..=0, "int8", epoch),
     stable("pg_current_xact_id", 0..=0, "int8", epoch),
     stable("txid_current_if_assigned", 0..=0, "int8", |_| Ok(ScalarValue::Int64(None))),
-    stable("pg_client_encoding", 0..=0, "name", |_| Ok(text(Some("UTF8")))),
-    stable("getdatabaseencoding", 0..=0, "name", |_| Ok(text(Some("UTF8")))),
-    stable("pg_encoding_to_char", 1..=1, "name", |call| {
+    pure("pg_client_encoding", 0..=0, "name", |_| Ok(text(Some("UTF8")))),
+    pure("getdatabaseencoding", 0..=0, "name", |_| Ok(text(Some("UTF8")))),
+    pure("pg_encoding_to_char", 1..=1, "name", |call| {
         Ok(text(call.integer(0).map(|encoding| {
             let name = usize::try_from(encoding).ok().and_then(|encoding| ENCODINGS.get(encoding));
             name.copied().unwrap_or_default()
         })))
     }),
-    stable("pg_char_to_encoding", 1..=1, "int4", |call| {
+    pure("pg_char_to_encoding", 1..=1, "int4", |call| {
         Ok(ScalarValue::Int32(call.text(0).map(|name| match name.to_uppercase().as_str() {
             "UTF8" | "UTF-8" | "UNICODE" => 6,
             "SQL_ASCII" => 0,
@@ -123,8 +123,8 @@ pub const FUNCTIONS: &[Definition] = &[
     stable("inet_client_port", 0..=0, "int4", |call| {
         Ok(ScalarValue::Int32(own_activity(call).and_then(|row| row.client_port)))
     }),
-    stable("pg_my_temp_schema", 0..=0, "oid", |_| Ok(ScalarValue::Int32(Some(0)))),
-    stable("pg_is_other_temp_schema", 1..=1, "bool", |_| Ok(ScalarValue::Boolean(Some(false)))),
+    pure("pg_my_temp_schema", 0..=0, "oid", |_| Ok(ScalarValue::Int32(Some(0)))),
+    pure("pg_is_other_temp_schema", 1..=1, "bool", |_| Ok(ScalarValue::Boolean(Some(false)))),
     volatile("pg_cancel_backend", 1..=1, "bool", |call| signal(call, |host, pid| host.cancel(pid))),
     volatile("pg_terminate_backend", 1..=2, "bool", |call| signal(call, |host, pid| host.terminate(pid))),
     stable("now", 0..=0, "timestamptz", now),

@@ -9,27 +9,27 @@ use datafusion::common::ScalarValue;
 
 use super::super::statics;
 use super::super::types;
-use super::{Call, Definition, Value, stable, text};
+use super::{Call, Definition, Value, pure, text};
 
 pub const FUNCTIONS: &[Definition] = &[
-    stable("format_type", 2..=2, "text", |call| {
+    pure("format_type", 2..=2, "text", |call| {
         Ok(text(call.integer(0).map(|oid| match type_name(oid) {
             Some(name) => with_modifier(oid, name, call.integer(1).unwrap_or(-1)),
             None if oid == 0 => "-".into(),
             None => "???".into(),
         })))
     }),
-    stable("pg_get_function_result", 1..=1, "text", |call| Ok(text(function(call).map(Function::result)))),
-    stable("pg_get_function_arguments", 1..=1, "text", arguments),
-    stable("pg_get_function_identity_arguments", 1..=1, "text", arguments),
-    stable("oidvectortypes", 1..=1, "text", |call| {
+    pure("pg_get_function_result", 1..=1, "text", |call| Ok(text(function(call).map(Function::result)))),
+    pure("pg_get_function_arguments", 1..=1, "text", arguments),
+    pure("pg_get_function_identity_arguments", 1..=1, "text", arguments),
+    pure("oidvectortypes", 1..=1, "text", |call| {
         let Some(oids) = call.items(0) else { return Ok(text(None::<String>)) };
         let name = |oid: &ScalarValue| oid.to_string().parse().ok().and_then(type_name).unwrap_or_else(|| "???".into());
         Ok(text(Some(oids.iter().map(name).collect::<Vec<_>>().join(", "))))
     }),
-    stable("pg_get_function_sqlbody", 1..=1, "text", |_| Ok(text(None::<String>))),
-    stable("pg_get_function_arg_default", 2..=2, "text", |_| Ok(text(None::<String>))),
-    stable("pg_typeof_name", 1..=1, "text", |call| Ok(text(call.args.first().map(type_of)))),
+    pure("pg_get_function_sqlbody", 1..=1, "text", |_| Ok(text(None::<String>))),
+    pure("pg_get_function_arg_default", 2..=2, "text", |_| Ok(text(None::<String>))),
+    pure("pg_typeof_name", 1..=1, "text", |call| Ok(text(call.args.first().map(type_of)))),
 ];
 
 struct Function {

@@ -4,7 +4,7 @@
 use datafusion::common::ScalarValue;
 
 use super::super::store_error;
-use super::{Call, Definition, Value, stable, text};
+use super::{Call, Definition, Value, pure, stable, text};
 
 pub const FUNCTIONS: &[Definition] = &[
     stable("pg_database_size", 1..=1, "int8", |call| {
@@ -18,32 +18,32 @@ pub const FUNCTIONS: &[Definition] = &[
                 .map_err(|source| store_error("read the size of the database", source))
         })
     }),
-    stable("pg_relation_size", 1..=2, "int8", unknown),
-    stable("pg_total_relation_size", 1..=1, "int8", unknown),
-    stable("pg_table_size", 1..=1, "int8", unknown),
-    stable("pg_indexes_size", 1..=1, "int8", unknown),
-    stable("pg_tablespace_size", 1..=1, "int8", unknown),
-    stable("pg_stat_get_numscans", 1..=1, "int8", unknown),
-    stable("pg_stat_get_live_tuples", 1..=1, "int8", unknown),
-    stable("pg_stat_get_dead_tuples", 1..=1, "int8", unknown),
-    stable("pg_stat_get_mod_since_analyze", 1..=1, "int8", unknown),
-    stable("pg_stat_get_ins_since_vacuum", 1..=1, "int8", unknown),
-    stable("pg_stat_get_tuples_returned", 1..=1, "int8", unknown),
-    stable("pg_stat_get_tuples_fetched", 1..=1, "int8", unknown),
-    stable("pg_stat_get_tuples_inserted", 1..=1, "int8", unknown),
-    stable("pg_stat_get_tuples_updated", 1..=1, "int8", unknown),
-    stable("pg_stat_get_tuples_deleted", 1..=1, "int8", unknown),
-    stable("pg_stat_get_tuples_hot_updated", 1..=1, "int8", unknown),
-    stable("pg_stat_get_blocks_fetched", 1..=1, "int8", unknown),
-    stable("pg_stat_get_blocks_hit", 1..=1, "int8", unknown),
-    stable("pg_stat_get_vacuum_count", 1..=1, "int8", unknown),
-    stable("pg_stat_get_autovacuum_count", 1..=1, "int8", unknown),
-    stable("pg_stat_get_analyze_count", 1..=1, "int8", unknown),
-    stable("pg_stat_get_autoanalyze_count", 1..=1, "int8", unknown),
-    stable("pg_stat_get_last_vacuum_time", 1..=1, "timestamptz", unknown),
-    stable("pg_stat_get_last_autovacuum_time", 1..=1, "timestamptz", unknown),
-    stable("pg_stat_get_last_analyze_time", 1..=1, "timestamptz", unknown),
-    stable("pg_stat_get_last_autoanalyze_time", 1..=1, "timestamptz", unknown),
+    pure("pg_relation_size", 1..=2, "int8", unknown),
+    pure("pg_total_relation_size", 1..=1, "int8", unknown),
+    pure("pg_table_size", 1..=1, "int8", unknown),
+    pure("pg_indexes_size", 1..=1, "int8", unknown),
+    pure("pg_tablespace_size", 1..=1, "int8", unknown),
+    pure("pg_stat_get_numscans", 1..=1, "int8", unknown),
+    pure("pg_stat_get_live_tuples", 1..=1, "int8", unknown),
+    pure("pg_stat_get_dead_tuples", 1..=1, "int8", unknown),
+    pure("pg_stat_get_mod_since_analyze", 1..=1, "int8", unknown),
+    pure("pg_stat_get_ins_since_vacuum", 1..=1, "int8", unknown),
+    pure("pg_stat_get_tuples_returned", 1..=1, "int8", unknown),
+    pure("pg_stat_get_tuples_fetched", 1..=1, "int8", unknown),
+    pure("pg_stat_get_tuples_inserted", 1..=1, "int8", unknown),
+    pure("pg_stat_get_tuples_updated", 1..=1, "int8", unknown),
+    pure("pg_stat_get_tuples_deleted", 1..=1, "int8", unknown),
+    pure("pg_stat_get_tuples_hot_updated", 1..=1, "int8", unknown),
+    pure("pg_stat_get_blocks_fetched", 1..=1, "int8", unknown),
+    pure("pg_stat_get_blocks_hit", 1..=1, "int8", unknown),
+    pure("pg_stat_get_vacuum_count", 1..=1, "int8", unknown),
+    pure("pg_stat_get_autovacuum_count", 1..=1, "int8", unknown),
+    pure("pg_stat_get_analyze_count", 1..=1, "int8", unknown),
+    pure("pg_stat_get_autoanalyze_count", 1..=1, "int8", unknown),
+    pure("pg_stat_get_last_vacuum_time", 1..=1, "timestamptz", unknown),
+    pure("pg_stat_get_last_autovacuum_time", 1..=1, "timestamptz", unknown),
+    pure("pg_stat_get_last_analyze_time", 1..=1, "timestamptz", unknown),
+    pure("pg_stat_get_last_autoanalyze_time", 1..=1, "timestamptz", unknown),
     stable("pg_size_pretty", 1..=1, "text", |call| Ok(text(call.integer(0).map(pretty)))),
 ];
 

@@ -4,7 +4,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
@@ -17,7 +17,7 @@ use datafusion::common::{Column, ScalarValue};
 use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::execution::session_state::SessionState;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::expr::Exists;
+use datafusion::logical_expr::expr::{Exists, FieldMetadata, Placeholder};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
 use datafusion::logical_expr::{
@@ -26,7 +26,7 @@ use datafusion::logical_expr::{
 use datafusion::physical_plan::execute_stream;
 use futures::StreamExt as _;
 
-use super::{optimize, outer_columns};
+use super::{has_subqueries, optimize, outer_columns};
 use crate::catalog::functions::several;
 use crate::catalog::scope::Scope;
 
@@ -50,6 +50,8 @@ pub(super) struct ByRow {
     pub(super) kind: Kind,
     pub(super) columns: Vec<Column>,
     pub(super) state: Arc<SessionState>,
+    /// The plan as it is optimized once for all outer values, which it has as parameters. `None`: each its own way.
+    pub(super) optimized: OnceLock<Option<LogicalPlan>>,
     pub(super) signature: Signature,
 }
 
@@ -158,7 +160,10 @@ impl ByRow {
     fn run(&self, outer: &[ScalarValue], operand: Option<&ScalarValue>) -> DfResult<Answer> {
         let guard = Arc::clone(&Scope::of(self.state.config_options())?.guard);
         guard.check()?;
-        let plan = optimize(&self.bind(outer)?, &self.state)?;
+        let plan = match self.optimized.get_or_init(|| self.with_parameters().ok().flatten()) {
+            Some(plan) => self.with_values(plan, outer)?,
+            None => optimize(&self.bind(outer)?, &self.state)?,
+        };
         let batches = block_on(async {
             let plan = self.state.query_planner().create_physical_plan(&plan, self.state.as_ref()).await?;
             let task = TaskContext::from(self.state.as_ref()).with_runtime(guard.runtime());
@@ -175,6 +180,32 @@ impl ByRow {
                 Some(batch) => ScalarValue::try_from_array(batch.column(0), 0)?,
             },
         }))
+    }
+
+    /// The plan with a parameter for each outer value, optimized. `None`: there are subqueries within, which may need the
+    /// values.
+    fn with_parameters(&self) -> DfResult<Option<LogicalPlan>> {
+        if has_subqueries(&self.plan)? {
+            return Ok(None);
+        }
+        let plan = replace(self.plan.as_ref().clone(), &|expr| {
+            let Expr::OuterReferenceColumn(field, column) = expr else { return Ok(None) };
+            let index = self.columns.iter().position(|known| known == column);
+            let parameter = |index| Placeholder::new_with_field(format!("${index}"), Some(Arc::clone(field)));
+            Ok(index.map(|index| Expr::Placeholder(parameter(index))))
+        })?;
+        self.state.optimize(&plan).map(Some)
+    }
+
+    /// The optimized plan with the outer values in it.
+    fn with_values(&self, plan: &LogicalPlan, outer: &[ScalarValue]) -> DfResult<LogicalPlan> {
+        replace(plan.clone(), &|expr| {
+            let Expr::Placeholder(Placeholder { id, field: Some(field) }) = expr else { return Ok(None) };
+            let index = id.strip_prefix('$').and_then(|index| index.parse::<usize>().ok());
+            let Some(value) = index.and_then(|index| outer.get(index)) else { return Ok(None) };
+            let metadata = FieldMetadata::new_from_field(field);
+            Ok(Some(Expr::Literal(value.cast_to(field.data_type())?, Some(metadata))))
+        })
     }
 
     /// The plan with the outer values in it.
@@ -223,6 +254,21 @@ impl ByRow {
         })?;
         plan.data.recompute_schema()
     }
+}
+
+/// The plan with some of its expressions replaced, the columns of its nodes named as before.
+fn replace(plan: LogicalPlan, with: &impl Fn(&Expr) -> DfResult<Option<Expr>>) -> DfResult<LogicalPlan> {
+    let replaced = plan.transform_up(|plan| {
+        let preserver = NamePreserver::new(&plan);
+        let plan = plan.map_expressions(|expr| {
+            let name = preserver.save(&expr);
+            let expr =
+                expr.transform_up(|expr| Ok(with(&expr)?.map_or_else(|| Transformed::no(expr), Transformed::yes)))?;
+            Ok(expr.update_data(|expr| name.restore(expr)))
+        })?;
+        if plan.transformed { plan.map_data(LogicalPlan::recompute_schema) } else { Ok(plan) }
+    })?;
+    Ok(replaced.data)
 }
 
 /// As many batches as it takes to know the value.
