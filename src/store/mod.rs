@@ -19,6 +19,7 @@ pub mod check_input;
 pub mod checkpoint;
 pub mod format;
 mod integrity;
+mod log;
 mod mark;
 mod place;
 mod pool;

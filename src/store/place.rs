@@ -2,17 +2,18 @@
 //!
 //! A file that is removed or replaced while it is open can be written to as before, and nobody finds it again. Where one is
 //! cut short, SQLite goes on behind the hole. So before every transaction, and after its commit, before anyone is
-//! answered, the file and its log are looked for under their names. What is shorter than before is asked for: another
+//! answered, the file and its log are looked for under their names, and what the commit wrote is read again. What is shorter than before is asked for: another
 //! program may have folded the log into the file, or vacuumed it, which takes nothing away.
 
-use std::fs::{self, File};
-use std::io::{ErrorKind, Read as _};
+use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 use tokio_util::sync::CancellationToken;
 
+use super::log::{self, Log};
 use super::{backup, integrity};
 use crate::error::{Error, Result};
 
@@ -21,6 +22,7 @@ pub struct Place {
     path: PathBuf,
     file: Option<Known>,
     log: Option<Known>,
+    written: Log,
     has_hole: bool,
     /// Fires when one of them is gone.
     lost: CancellationToken,
@@ -68,7 +70,8 @@ impl Place {
     pub fn of(path: &Path, lost: CancellationToken) -> Self {
         let file = Known::look(path.to_owned()).ok();
         let log = Known::look(backup::with_suffix(path, "-wal")).ok();
-        Self { path: path.to_owned(), file, log, has_hole: false, lost }
+        let written = Log::new(backup::with_suffix(path, "-wal"));
+        Self { path: path.to_owned(), file, log, written, has_hole: false, lost }
     }
 
     /// The state file's name.
@@ -88,25 +91,30 @@ impl Place {
     pub fn check(&mut self, connection: &Connection) -> Result<()> {
         let fates = [
             self.file.as_mut().map(|file| file.look_again(|| pages(connection))),
-            self.log.as_mut().map(|log| log.look_again(|| frames(connection))),
+            self.log.as_mut().map(|known| {
+                known.look_again(|| frames(connection).and_then(|(frames, page)| log::length(frames, page)))
+            }),
         ];
         self.has_hole |= fates.contains(&Some(Fate::Cut));
         if fates.iter().flatten().all(|fate| *fate == Fate::There) { Ok(()) } else { Err(self.lose()) }
     }
 
-    /// The same, after a commit: the log has been written to, and so has its beginning, unless it was cut off meanwhile.
+    /// The same, after a commit: what it wrote into the log is there, unless that was cut short meanwhile.
     ///
     /// # Errors
     /// [`Error::DamagedFile`].
     pub fn check_commit(&mut self, connection: &Connection) -> Result<()> {
         self.check(connection)?;
-        let mut start = [0];
-        let log = self.log.as_ref().map(|log| File::open(&log.name).and_then(|mut log| log.read_exact(&mut start)));
-        if matches!(log, Some(Ok(()))) && start == [0] {
-            self.has_hole = true;
-            return Err(self.lose());
+        // Another program that begins the log anew meanwhile is soon done with it.
+        let is_whole = (0..3).any(|_| {
+            let Some((frames, page)) = frames(connection) else { return true };
+            self.written.is_whole(frames, page).unwrap_or(true)
+        });
+        if is_whole {
+            return Ok(());
         }
-        Ok(())
+        self.has_hole = true;
+        Err(self.lose())
     }
 
     fn lose(&self) -> Error {
@@ -125,13 +133,11 @@ fn pages(connection: &Connection) -> Option<u64> {
     pragma("page_count")?.checked_mul(pragma("page_size")?)
 }
 
-/// The bytes of all that the log has, if they can be counted: a header, and a header with each page; nothing at all where it
-/// was folded into the file.
-/// <https://www.sqlite.org/fileformat2.html#the_write_ahead_log>
-fn frames(connection: &Connection) -> Option<u64> {
-    let page: u64 = connection.pragma_query_value(None, "page_size", |row| row.get(0)).ok()?;
-    let frames: u64 = connection.query_row("PRAGMA wal_checkpoint(NOOP)", [], |row| row.get("log")).ok()?;
-    if frames == 0 { Some(0) } else { frames.checked_mul(page + 24)?.checked_add(32) }
+/// How many frames the log has, if they can be counted, and the bytes of a page.
+fn frames(connection: &Connection) -> Option<(u64, u64)> {
+    let page = connection.pragma_query_value(None, "page_size", |row| row.get(0)).ok()?;
+    let frames = connection.query_row("PRAGMA wal_checkpoint(NOOP)", [], |row| row.get("log")).ok()?;
+    Some((frames, page))
 }
 
 /// The error of a file that is no longer where it was opened.
