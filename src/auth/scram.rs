@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use ring::rand::SecureRandom as _;
-use ring::{digest, hmac, rand};
+use ring::{digest, hmac, pbkdf2, rand};
 
 use crate::error::{Error, Result};
 
@@ -53,6 +53,18 @@ impl Verifier {
         })
     }
 
+    /// Whether it was made of this password, in as many rounds as anybody makes.
+    fn fits(&self, password: &str) -> bool {
+        if self.iterations.get() > 100_000 {
+            return false;
+        }
+        let mut salted = [0; KEY];
+        let algorithm = pbkdf2::PBKDF2_HMAC_SHA256;
+        pbkdf2::derive(algorithm, self.iterations, &self.salt, password.as_bytes(), &mut salted);
+        let client_key = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &salted), b"Client Key");
+        digest::digest(&digest::SHA256, client_key.as_ref()).as_ref() == self.stored_key
+    }
+
     /// One that no password fits, always the same for a name: what a name without a password, or without a user, is
     /// asked with.
     pub fn mock(secret: &[u8], user: &str) -> Self {
@@ -72,11 +84,14 @@ impl Verifier {
 /// # Errors
 /// [`Error::Data`] for an empty password, and for one that looks like another kind of hash.
 pub fn verifier_of(password: &str) -> Result<String> {
-    if Verifier::parse(password).is_some() {
-        return Ok(password.to_owned());
-    }
     let wrong = |message: &str| Err(Error::Data { sqlstate: "22023", message: message.into() });
-    if password.is_empty() {
+    let is_empty = match Verifier::parse(password) {
+        // As of psql's \password, which makes one of whatever is typed. No client could prove an empty one.
+        Some(verifier) if verifier.fits("") => true,
+        Some(_) => return Ok(password.to_owned()),
+        None => password.is_empty(),
+    };
+    if is_empty {
         return wrong("a password can't be empty");
     }
     let is_md5 = |hash: &str| hash.len() == 32 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -277,7 +292,8 @@ mod tests {
     fn a_verifier_is_a_password_too_and_other_hashes_are_none() {
         let verifier = verifier_of("x").unwrap();
         assert_eq!(verifier_of(&verifier).unwrap(), verifier);
-        for bad in ["", "SCRAM-SHA-256$4096:broken", "md50123456789abcdef0123456789abcdef"] {
+        let empty = postgres_protocol::password::scram_sha_256(b"");
+        for bad in ["", &empty, "SCRAM-SHA-256$4096:broken", "md50123456789abcdef0123456789abcdef"] {
             assert_eq!(verifier_of(bad).unwrap_err().sqlstate(), "22023", "{bad}");
         }
         assert!(!format!("{:?}", kept("x")).contains("4096"));

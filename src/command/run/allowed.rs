@@ -10,9 +10,10 @@ use crate::auth::{Action, Object, authorize};
 use crate::command::ast::{
     Alter, AlterAction, Command, CreateView, InvalidValue, RoleCommand, RoleName, RoleOptions, Show,
 };
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::store::relations::{self, RelationKind};
 use crate::store::{Context as _, Store};
+use crate::wire::errors::from_datafusion;
 
 /// The schema of sources and views.
 const PUBLIC_SCHEMA: Object<'_> = Object::Schema { oid: 2200, name: "public" };
@@ -123,7 +124,6 @@ fn source_of(connection: &Connection, rescale: i64) -> Result<Option<String>> {
 /// The relations that a view's query names.
 fn reads(view: &CreateView) -> Result<Vec<String>> {
     let statement = DfStatement::Statement(Box::new(SqlStatement::Query(view.query.clone())));
-    let (names, _) = resolve_table_references(&statement, true)
-        .map_err(|error| Error::Internal(format!("a view's sources can't be told: {error}")))?;
+    let (names, _) = resolve_table_references(&statement, true).map_err(from_datafusion)?;
     Ok(names.into_iter().map(|name| name.table().to_owned()).collect())
 }

@@ -21,6 +21,7 @@ use super::ast::{self, Alter, AlterAction, Command, ObjectKind};
 use crate::backfill::check::Policy;
 use crate::backfill::id::{RescaleId, SourceId};
 use crate::backfill::target::Target;
+use crate::catalog;
 use crate::engine::{CreateSource, CreateView, Engine, RateLimit, Rescale, Rescaled};
 use crate::error::{Error, Result};
 use crate::secret::Options;
@@ -66,6 +67,7 @@ impl Runner {
     }
 
     async fn create_source(&self, caller: &Caller, source: ast::CreateSource) -> Result<Outcome> {
+        refuse_own_name(&source.name)?;
         if source.if_not_exists && self.exists(RelationKind::Source, &source.name)? {
             return Ok(skipped("CREATE SOURCE", &source.name));
         }
@@ -107,6 +109,7 @@ impl Runner {
     }
 
     async fn create_view(&self, caller: &Caller, view: ast::CreateView) -> Result<Outcome> {
+        refuse_own_name(&view.name)?;
         if view.if_not_exists && self.exists(RelationKind::MaterializedView, &view.name)? {
             return Ok(skipped("CREATE MATERIALIZED VIEW", &view.name));
         }
@@ -320,6 +323,16 @@ fn told(source: &str, rescaled: Rescaled) -> Vec<Notice> {
             ..Notice::notice(format!("rescale {id} of source \"{source}\" is deferred until it is safe"))
         }],
     }
+}
+
+/// Who makes a source or view could else have others read it in place of what they mean.
+fn refuse_own_name(name: &str) -> Result<()> {
+    let Some(schema) = catalog::schema_of_own(name) else { return Ok(()) };
+    Err(Error::Privilege {
+        message: format!("permission denied to create \"{name}\""),
+        detail: format!("The server's own {schema}.{name} would no longer be found by its name alone."),
+        hint: "Choose another name.".into(),
+    })
 }
 
 fn paired_notice(view: &str) -> Notice {

@@ -1,5 +1,7 @@
 //! Running the statements on users, roles and grants. Each is one transaction.
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, NaiveDate, NaiveDateTime};
 use rusqlite::{Connection, OptionalExtension as _};
 
@@ -64,8 +66,11 @@ impl Runner {
             }
             RoleCommand::Drop { names, if_exists } => ("DROP ROLE", self.drop_roles(&user, names, if_exists).await?),
             RoleCommand::Privileges { revoke, privileges, on, grantees } => {
-                self.privileges(&user, revoke, &privileges, &on, &grantees).await?;
-                (if revoke { "REVOKE" } else { "GRANT" }, held_anyway(&privileges))
+                let still = self.privileges(&user, revoke, &privileges, &on, &grantees).await?;
+                match revoke {
+                    true => ("REVOKE", still.into_iter().chain(kept_anyway(&privileges, &on)).collect()),
+                    false => ("GRANT", held_anyway(&privileges)),
+                }
             }
             RoleCommand::Reassign { from, to } => {
                 let write = move |tx: &rusqlite::Transaction<'_>| {
@@ -167,7 +172,7 @@ impl Runner {
         privileges: &[Privilege],
         on: &GrantObject,
         grantees: &[RoleName],
-    ) -> Result<()> {
+    ) -> Result<Vec<Notice>> {
         let snapshot = self.store.snapshot()?;
         let changes = snapshot.with(|connection| {
             let grantor = users::get(connection, user)?.id;
@@ -187,13 +192,24 @@ impl Runner {
             }
             Ok::<_, Error>(changes)
         })?;
+        let changed = changes.clone();
         let write = move |tx: &rusqlite::Transaction<'_>| {
             changes.into_iter().try_for_each(|(object, grantee, privilege, grantor)| match revoke {
                 true => users::revoke(tx, object, grantee, privilege),
                 false => users::grant(tx, object, grantee, privilege, grantor),
             })
         };
-        self.store.write(Durability::Full, write).await
+        self.store.write(Durability::Full, write).await?;
+        let mut still = BTreeSet::new();
+        if revoke {
+            self.store.snapshot()?.with(|connection| {
+                changed.into_iter().try_for_each(|(object, grantee, privilege, _)| {
+                    still.extend(held_by_schema(connection, object, grantee, privilege)?);
+                    Ok::<_, Error>(())
+                })
+            })?;
+        }
+        Ok(still.into_iter().map(|what| Notice::warning("01006", what)).collect())
     }
 
     async fn memberships(
@@ -317,6 +333,31 @@ fn words(privileges: &[Privilege], is_schema: bool) -> Vec<&'static str> {
         Privilege::Usage | Privilege::Connect => None,
     };
     privileges.iter().filter_map(word).collect()
+}
+
+/// Who holds, by a grant on its schema, what was taken away of a relation.
+fn held_by_schema(connection: &Connection, object: i64, grantee: i32, privilege: &str) -> Result<Option<String>> {
+    let sql = "SELECT COALESCE(u.name, 'public'), n.name
+               FROM temp.\"base.relations\" r JOIN main.grants g ON g.object = r.namespace
+               JOIN temp.catalog_schemas n ON n.oid = r.namespace LEFT JOIN main.users u ON u.id = g.grantee
+               WHERE r.oid = ?1 AND g.grantee = ?2 AND g.privilege = ?3";
+    connection
+        .prepare_cached(sql)
+        .and_then(|mut found| {
+            found
+                .query_row(rusqlite::params![object, grantee, privilege], |row| {
+                    let (who, schema): (String, String) = (row.get(0)?, row.get(1)?);
+                    Ok(format!("\"{who}\" keeps {privilege}, which is granted on schema {schema}"))
+                })
+                .optional()
+        })
+        .context("looking up the grants of a schema")
+}
+
+/// What everybody keeps though all was taken away.
+fn kept_anyway(privileges: &[Privilege], on: &GrantObject) -> Option<Notice> {
+    let is_all = privileges.contains(&Privilege::All) && matches!(on, GrantObject::Schemas(_));
+    is_all.then(|| Notice::warning("01006", "everybody keeps USAGE on every schema"))
 }
 
 /// Tells who granted what everybody has that it needn't be granted.
