@@ -57,7 +57,7 @@ struct CatalogSession {
 struct Age {
     /// Counted up when that may have changed.
     version: Arc<AtomicU64>,
-    /// What it was before the snapshot was taken.
+    /// What it was before the snapshot was taken; `u64::MAX` where there is none.
     of_snapshot: AtomicU64,
 }
 
@@ -76,7 +76,15 @@ impl PlanSession for CatalogSession {
     }
 
     fn end_snapshot(&self) {
+        self.age.of_snapshot.store(u64::MAX, Ordering::SeqCst);
         self.session.clear_snapshot();
+    }
+
+    fn version(&self) -> u64 {
+        match self.age.of_snapshot.load(Ordering::SeqCst) {
+            u64::MAX => self.age.version.load(Ordering::SeqCst),
+            of_snapshot => of_snapshot,
+        }
     }
 
     fn plan(&self, statement: ast::Statement) -> Result<LogicalPlan> {

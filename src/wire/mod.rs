@@ -222,6 +222,9 @@ pub trait PlanSession: Send + Sync {
     /// Gives the snapshot back. Streams that still read it keep it.
     fn end_snapshot(&self);
 
+    /// The [`Planner::version`] that the snapshot is of; the present one without a snapshot.
+    fn version(&self) -> u64;
+
     /// The plan of a query as the parser gave it, with its `$n` in place.
     fn plan(&self, statement: ast::Statement) -> Result<LogicalPlan>;
 

@@ -70,6 +70,8 @@ pub(super) struct Plan {
 #[derive(PartialEq)]
 struct Basis {
     version: u64,
+    /// The version that the snapshot is of: within a block it may be an older one.
+    of_snapshot: u64,
     search_path: String,
     /// What text a value has, and what value a text.
     style: [String; 5],
@@ -211,6 +213,7 @@ impl Session {
     fn basis(&self) -> Basis {
         Basis {
             version: self.shared.planner.version(),
+            of_snapshot: self.plans.version(),
             search_path: self.settings.text("search_path"),
             style: ["timezone", "datestyle", "intervalstyle", "extra_float_digits", "bytea_output"]
                 .map(|name| self.settings.text(name)),

@@ -340,3 +340,24 @@ async fn sessions_stand_back_behind_the_engine() {
         assert!(!values.is_empty() && values.iter().all(|nice| *nice == 0), "{engine}: {values:?}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_of_an_older_snapshot_is_not_used_after_its_block() {
+    let server = Server::start();
+    let (session, other) = (server.connect().await, server.connect().await);
+    let make = "CREATE MATERIALIZED VIEW zz AS SELECT id FROM s";
+    other
+        .run("CREATE SOURCE s (id BIGINT) WITH (connector = 'datagen', splits = 1, rows_per_split = 3) FORMAT PLAIN ENCODE JSON")
+        .await;
+    other.run(make).await;
+    let count = "SELECT count(*) FROM zz";
+    other.wait_for(count, "3").await;
+    session.run("BEGIN").await;
+    assert_eq!(session.value("SELECT 1").await, "1");
+    other.run("DROP MATERIALIZED VIEW zz").await;
+    assert_eq!(session.value(count).await, "3", "the block sees what was there when it began");
+    session.run("COMMIT").await;
+    assert_eq!(session.error(count).await.sqlstate, "42P01");
+    other.run(make).await;
+    session.wait_for(count, "3").await;
+}

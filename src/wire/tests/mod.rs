@@ -260,6 +260,10 @@ impl PlanSession for MemorySession {
 
     fn end_snapshot(&self) {}
 
+    fn version(&self) -> u64 {
+        self.planner.version()
+    }
+
     fn plan(&self, statement: ast::Statement) -> Result<LogicalPlan> {
         self.planner.planned.fetch_add(1, Ordering::SeqCst);
         let state = self.context.state();
