@@ -239,9 +239,10 @@ fn rounded(bytes: usize) -> String {
 pub struct GuardPlan;
 
 /// What gives a batch for each that it takes, or only a few: a check below or above it is enough.
-const PASS: [&str; 13] = [
+const PASS: [&str; 14] = [
     "AnalyzeExec",
     "Append",
+    "KeepOrder",
     "CoalesceBatchesExec",
     "CoalescePartitionsExec",
     "CooperativeExec",

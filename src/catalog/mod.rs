@@ -32,6 +32,7 @@ mod interrupt;
 mod levels;
 mod marks;
 mod number_pattern;
+mod ordered;
 mod origin;
 mod own_functions;
 mod pages;
@@ -79,6 +80,12 @@ pub const SCHEMAS: &[(&str, u32, &str)] = &[
 
 /// Where an unqualified name is looked for, as long as search_path is not set.
 pub const SEARCH_PATH: &[&str] = &["public", "tidegate", "rw_catalog", "pg_catalog"];
+
+/// The schema in which the server has a table of that name, if it is one that is searched.
+pub fn schema_of_own(name: &str) -> Option<&'static str> {
+    let mut own = view::VIEWS.iter().chain(statics::TABLES.iter()).filter(|view| view.is_visible());
+    own.find(|view| view.name == name && SEARCH_PATH.contains(&&*view.schema)).map(|view| &*view.schema)
+}
 
 /// SQLite's error as ours.
 fn store_error(context: &'static str, source: rusqlite::Error) -> Error {

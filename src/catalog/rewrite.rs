@@ -17,16 +17,18 @@ mod distinct;
 mod expressions;
 mod factors;
 mod from;
+mod known;
 mod numbers;
 mod records;
 mod rows;
 mod sets;
 mod subqueries;
+mod values;
 mod with;
 
 use columns::{hide, name_columns, qualify_wildcards, system_columns};
 use factors::{check_rescale, check_rescale_records, is_check_rescale, is_options_to_table, options_to_table};
-use records::Known;
+use known::{Known, name_all};
 use subqueries::{array_of, one_row};
 
 /// Columns of a materialized view that only those who name them see, with their types.
@@ -134,7 +136,7 @@ impl VisitorMut for Rewriter<'_> {
                     unqualify(name);
                 }
             }
-            other => records::name_all(other, &self.known),
+            other => name_all(other, &self.known),
         }
         ControlFlow::Continue(())
     }
@@ -200,6 +202,7 @@ impl Rewriter<'_> {
                 self.set_expr(left);
                 self.set_expr(right);
             }
+            SetExpr::Values(rows) => values::unify(rows),
             _ => {}
         }
     }

@@ -31,6 +31,7 @@ use super::casts::Arrays;
 use super::functions::{self, JsonOperators, Operators, Unknown, Vectors};
 use super::guard::{GuardPlan, Memory};
 use super::interrupt::{self, Check};
+use super::ordered::KeepSorts;
 use super::origin::Relation;
 use super::pages::Pages;
 use super::rescale::CheckRescale;
@@ -73,6 +74,7 @@ impl Catalog {
         let options = config.options_mut();
         options.sql_parser.map_string_types_to_utf8view = false;
         options.sql_parser.parse_float_as_decimal = true;
+        options.sql_parser.enable_subquery_sort_elimination = false;
         options.sql_parser.default_null_ordering = "nulls_max".into();
         options.execution.time_zone = Some(types::UTC.into());
         // A plan may be run again, and a dynamic filter keeps what it learned from the rows of the run before.
@@ -91,8 +93,8 @@ impl Catalog {
             optimizers.insert(at + 1, Arc::new(MergedFilters));
         }
         let optimizers = interrupt::before_each(&(Arc::new(Check) as _), optimizers);
-        let (first, last) = (Arc::new(AppendUnions) as _, Arc::new(GuardPlan) as _);
-        let physical = [first].into_iter().chain(state.physical_optimizers().iter().cloned()).chain([last]);
+        let (first, last) = ([Arc::new(AppendUnions) as _, Arc::new(KeepSorts) as _], Arc::new(GuardPlan) as _);
+        let physical = first.into_iter().chain(state.physical_optimizers().iter().cloned()).chain([last]);
         let physical = interrupt::before_each(&(Arc::new(Check) as _), physical);
         planners.insert(1, Arc::new(Operators));
         planners.insert(0, Arc::new(Arrays));

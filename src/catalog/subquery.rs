@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchemaRef};
+use datafusion::common::{Column, DFSchemaRef, JoinType};
 use datafusion::error::Result as DfResult;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::expr::{Exists, InSubquery, ScalarFunction};
@@ -206,16 +206,33 @@ fn misread(expr: Expr, place: Place, outer: &DFSchemaRef, state: &Arc<SessionSta
 }
 
 /// Whether a subquery's rows depend on how many there are. Of one that is a value, DataFusion knows what aggregates and
-/// limits mean.
+/// limits mean, but not what a HAVING makes of no rows. Nor does it know of rows that an outer join keeps although the
+/// outer row has nothing for them.
 fn counts_rows(plan: &LogicalPlan, one_value: bool) -> DfResult<bool> {
     plan.exists(|plan| {
         Ok(match plan {
             LogicalPlan::Window(_) => true,
+            LogicalPlan::Join(join) if matches!(join.join_type, JoinType::Left | JoinType::Right | JoinType::Full) => {
+                uses_outer(plan)?
+            }
+            LogicalPlan::Filter(filter) if one_value => filter.input.exists(|below| {
+                Ok(matches!(below, LogicalPlan::Aggregate(aggregate) if aggregate.group_expr.is_empty()))
+            })?,
             LogicalPlan::Aggregate(aggregate) => !one_value && aggregate.group_expr.is_empty(),
             LogicalPlan::Limit(_) => !one_value,
             _ => false,
         })
     })
+}
+
+/// Whether a plan uses columns of a query further out.
+fn uses_outer(plan: &LogicalPlan) -> DfResult<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|plan| {
+        found = found || plan.contains_outer_reference();
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
 }
 
 fn call(expr: &Expr, subquery: &Subquery, state: &Arc<SessionState>) -> Expr {

@@ -7,10 +7,11 @@ use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::DFSchema;
 use datafusion::error::Result as DfResult;
+use datafusion::functions_nested::expr_fn::array_element;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawFieldAccessExpr};
 use datafusion::logical_expr::{
-    ColumnarValue, ExprSchemable as _, GetFieldAccess, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature, Volatility,
+    ColumnarValue, Expr, ExprSchemable as _, GetFieldAccess, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::prelude::lit;
 use datafusion_pg_catalog::pg_catalog::{array_bounds_udf, quote_ident_udf};
@@ -28,7 +29,8 @@ pub fn all() -> Vec<ScalarUDF> {
     ]
 }
 
-/// `int2vector` and `oidvector` count from 0, all other arrays from 1.
+/// `int2vector` and `oidvector` count from 0, all other arrays from 1. An item of an aggregate's array is taken from it:
+/// DataFusion makes an nth_value of it, which takes no order and no column as its place.
 #[derive(Debug)]
 pub struct Vectors;
 
@@ -44,6 +46,9 @@ impl ExprPlanner for Vectors {
                 if expr.to_field(schema).is_ok_and(|(_, field)| is_vector(types::name_of(&field))) =>
             {
                 GetFieldAccess::ListIndex { key: Box::new(*key + lit(1_i64)) }
+            }
+            GetFieldAccess::ListIndex { key } if matches!(expr, Expr::AggregateFunction(_)) => {
+                return Ok(PlannerResult::Planned(array_element(expr, *key)));
             }
             other => other,
         };

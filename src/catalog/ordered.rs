@@ -1,0 +1,118 @@
+//! The order of a query within another one, which PostgreSQL keeps where nothing else changes it: tools wrap what they are
+//! given in `SELECT * FROM (...) LIMIT 100`, and people feed aggregates so. DataFusion drops a sort that nobody above it asks
+//! for.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult as _, TreeNode as _, TreeNodeRecursion};
+use datafusion::error::Result as DfResult;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{LexOrdering, OrderingRequirements, PhysicalExpr};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+
+use crate::error::Error;
+
+/// The rule that puts a [`KeepOrder`] above each sort that the statement asks for. It comes before those that drop some.
+#[derive(Debug)]
+pub struct KeepSorts;
+
+impl PhysicalOptimizerRule for KeepSorts {
+    fn name(&self) -> &'static str {
+        "keep_sorts"
+    }
+
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> DfResult<Arc<dyn ExecutionPlan>> {
+        // The outermost stays by itself.
+        if plan.downcast_ref::<SortExec>().is_some() {
+            return Ok(plan);
+        }
+        plan.transform_up(|plan| {
+            Ok(match plan.downcast_ref::<SortExec>().map(|sort| sort.expr().clone()) {
+                Some(order) => Transformed::yes(Arc::new(KeepOrder { input: plan, order }) as _),
+                None => Transformed::no(plan),
+            })
+        })
+        .data()
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// Its input, which has to be in an order.
+#[derive(Debug)]
+pub struct KeepOrder {
+    input: Arc<dyn ExecutionPlan>,
+    order: LexOrdering,
+}
+
+impl KeepOrder {
+    /// The same above another input.
+    fn above(&self, mut children: Vec<Arc<dyn ExecutionPlan>>) -> DfResult<Arc<dyn ExecutionPlan>> {
+        match (children.pop(), children.is_empty()) {
+            (Some(input), true) => Ok(Arc::new(Self { input, order: self.order.clone() })),
+            _ => Err(Error::Internal("a query's order has one input".into()).into()),
+        }
+    }
+}
+
+impl DisplayAs for KeepOrder {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeepOrder")
+    }
+}
+
+impl ExecutionPlan for KeepOrder {
+    fn name(&self) -> &'static str {
+        "KeepOrder"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+
+    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
+        vec![Some(OrderingRequirements::from(self.order.clone()))]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> DfResult<TreeNodeRecursion>,
+    ) -> DfResult<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> DfResult<Arc<dyn ExecutionPlan>> {
+        self.above(children)
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> DfResult<Arc<dyn ExecutionPlan>> {
+        self.above(children)
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> DfResult<SendableRecordBatchStream> {
+        self.input.execute(partition, context)
+    }
+}
