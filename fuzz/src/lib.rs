@@ -20,6 +20,13 @@ pub mod backfill {
     pub mod target;
 }
 
+#[path = "../../src/catalog"]
+pub mod catalog {
+    mod schemas;
+
+    pub use schemas::{DATABASE, SCHEMAS, other_database};
+}
+
 #[path = "../../src/command"]
 pub mod command {
     pub mod ast;

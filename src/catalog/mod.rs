@@ -39,6 +39,7 @@ mod pages;
 mod repeated;
 mod rescale;
 mod rewrite;
+mod schemas;
 pub mod scope;
 mod session;
 mod statics;
@@ -57,29 +58,9 @@ pub use connection::prepare_connection;
 pub use guard::Memory;
 pub use origin::{Origin, origins};
 pub use rewrite::{fold, output_name};
+pub use schemas::{DATABASE, SCHEMAS, SEARCH_PATH, other_database};
 pub use scope::{Activity, Encryption, Host, Server, Setting};
 pub use session::{Catalog, Session};
-
-/// The only database.
-pub const DATABASE: &str = "dev";
-
-/// What PostgreSQL says of a name in another one.
-pub fn other_database(name: &str) -> Error {
-    let message = format!("cross-database references are not implemented: \"{name}\"");
-    Error::Semantics { sqlstate: "0A000", message }
-}
-
-/// The schemas: name, oid and comment.
-pub const SCHEMAS: &[(&str, u32, &str)] = &[
-    ("pg_catalog", 11, "system catalog schema"),
-    ("public", 2200, "standard public schema"),
-    ("information_schema", 13207, "the catalog of the SQL standard"),
-    ("tidegate", 15001, "how far every backfill is, and whether a rescale is safe"),
-    ("rw_catalog", 15002, "the catalog that RisingWave's users know"),
-];
-
-/// Where an unqualified name is looked for, as long as search_path is not set.
-pub const SEARCH_PATH: &[&str] = &["public", "tidegate", "rw_catalog", "pg_catalog"];
 
 /// The schema in which the server has a table of that name, if it is one that is searched.
 pub fn schema_of_own(name: &str) -> Option<&'static str> {

@@ -27,17 +27,14 @@ impl PhysicalOptimizerRule for KeepSorts {
     }
 
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> DfResult<Arc<dyn ExecutionPlan>> {
-        // The outermost stays by itself.
-        if plan.downcast_ref::<SortExec>().is_some() {
-            return Ok(plan);
-        }
-        plan.transform_up(|plan| {
+        let keep = |plan: Arc<dyn ExecutionPlan>| {
             Ok(match plan.downcast_ref::<SortExec>().map(|sort| sort.expr().clone()) {
                 Some(order) => Transformed::yes(Arc::new(KeepOrder { input: plan, order }) as _),
                 None => Transformed::no(plan),
             })
-        })
-        .data()
+        };
+        // The outermost stays by itself.
+        plan.map_children(|child| child.transform_up(keep)).data()
     }
 
     fn schema_check(&self) -> bool {
@@ -81,8 +78,10 @@ impl ExecutionPlan for KeepOrder {
         vec![Some(OrderingRequirements::from(self.order.clone()))]
     }
 
+    // It does; but then an order that is asked for above it would be asked for below it instead, where an OFFSET or a
+    // LIMIT in between takes other rows.
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
+        vec![false]
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {

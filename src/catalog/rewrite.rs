@@ -112,6 +112,7 @@ impl VisitorMut for Rewriter<'_> {
         if query.limit_clause.is_none() {
             query.limit_clause = subqueries::fetched(&mut query.fetch);
         }
+        order_once(query);
         self.depth += 1;
         table_commands(&mut query.body);
         self.known.open(query);
@@ -205,6 +206,18 @@ impl Rewriter<'_> {
             SetExpr::Values(rows) => values::unify(rows),
             _ => {}
         }
+    }
+}
+
+/// A key that an ORDER BY names again decides nothing, and DataFusion's DISTINCT ON panics over it.
+fn order_once(query: &mut Query) {
+    if let Some(ast::OrderBy { kind: ast::OrderByKind::Expressions(keys), .. }) = &mut query.order_by {
+        let mut seen: Vec<Expr> = Vec::new();
+        keys.retain(|key| {
+            let is_new = !seen.contains(&key.expr);
+            seen.push(key.expr.clone());
+            is_new
+        });
     }
 }
 

@@ -10,7 +10,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OpenFlags};
 use tokio_util::sync::CancellationToken;
 
 use super::log::{self, Log};
@@ -42,11 +42,11 @@ impl Known {
         fs::metadata(&name).map(|found| Self { name, identity: (found.dev(), found.ino()), length: found.len() })
     }
 
-    /// What has become of it. `needed` is how many bytes SQLite has put there, if it can tell.
-    fn look_again(&mut self, needed: impl FnOnce() -> Option<u64>) -> Fate {
+    /// What has become of it. `is_enough` tells whether what SQLite has put there is all in so many bytes.
+    fn look_again(&mut self, is_enough: impl FnOnce(u64) -> bool) -> Fate {
         match Self::look(self.name.clone()) {
             Ok(now) if now.identity != self.identity => Fate::Gone,
-            Ok(now) if now.length < self.length && needed().is_none_or(|needed| now.length < needed) => Fate::Cut,
+            Ok(now) if now.length < self.length && !is_enough(now.length) => Fate::Cut,
             Ok(now) => {
                 self.length = now.length;
                 Fate::There
@@ -90,9 +90,12 @@ impl Place {
     /// [`Error::DamagedFile`].
     pub fn check(&mut self, connection: &Connection) -> Result<()> {
         let fates = [
-            self.file.as_mut().map(|file| file.look_again(|| pages(connection))),
+            self.file.as_mut().map(|file| file.look_again(|_| has_all_pages(&self.path))),
             self.log.as_mut().map(|known| {
-                known.look_again(|| frames(connection).and_then(|(frames, page)| log::length(frames, page)))
+                known.look_again(|bytes| {
+                    let needed = frames(connection).and_then(|(frames, page)| log::length(frames, page));
+                    needed.is_some_and(|needed| needed <= bytes)
+                })
             }),
         ];
         self.has_hole |= fates.contains(&Some(Fate::Cut));
@@ -127,10 +130,12 @@ impl Place {
     }
 }
 
-/// The bytes of all pages of the file, if they can be counted.
-fn pages(connection: &Connection) -> Option<u64> {
-    let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, u64>(0)).ok();
-    pragma("page_count")?.checked_mul(pragma("page_size")?)
+/// Whether all pages are there, in the file or in its log. How long the file has to be nobody knows: what was added since it
+/// got shorter may be in the log alone. Nor does a connection that has pages in memory look for them.
+fn has_all_pages(path: &Path) -> bool {
+    let found = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)
+        .and_then(|connection| connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0)));
+    found.is_ok_and(|found| found == "ok")
 }
 
 /// How many frames the log has, if they can be counted, and the bytes of a page.

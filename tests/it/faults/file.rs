@@ -293,11 +293,20 @@ async fn a_file_that_another_program_folds_or_vacuums_is_whole() {
         session.run(&format!("CREATE USER {user}")).await;
     }
     assert!(length(&file) < before, "vacuumed");
+    // The file gets shorter, and what comes after is in the log alone.
+    other
+        .execute_batch("CREATE TABLE other AS SELECT zeroblob(400000) AS x; PRAGMA wal_checkpoint(TRUNCATE);")
+        .unwrap();
+    session.run("CREATE USER d").await;
+    other.execute_batch("DROP TABLE other; VACUUM; PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    other.execute_batch("CREATE TABLE other AS SELECT zeroblob(200000) AS x").unwrap();
+    session.run("CREATE USER e").await;
+    other.execute_batch("DROP TABLE other").unwrap();
     drop(other);
     server.kill();
     server.restart();
-    let users = "SELECT count(*) FROM pg_roles WHERE rolname IN ('a', 'b', 'c')";
-    assert_eq!(server.connect().await.value(users).await, "3");
+    let users = "SELECT count(*) FROM pg_roles WHERE rolname IN ('a', 'b', 'c', 'd', 'e')";
+    assert_eq!(server.connect().await.value(users).await, "5");
 }
 
 #[tokio::test(flavor = "multi_thread")]
