@@ -78,8 +78,8 @@ impl ExecutionPlan for KeepOrder {
         vec![Some(OrderingRequirements::from(self.order.clone()))]
     }
 
-    // It does; but then an order that is asked for above it would be asked for below it instead, where an OFFSET or a
-    // LIMIT in between takes other rows.
+    // It does; but then an order that is asked for above it would be asked for below it instead, where a LIMIT in
+    // between takes other rows.
     fn maintains_input_order(&self) -> Vec<bool> {
         vec![false]
     }
