@@ -321,6 +321,17 @@ impl DisplayAs for Guarded {
     }
 }
 
+/// The input of a node that has one.
+///
+/// # Errors
+/// [`Error::Internal`]: it is given none, or more.
+pub fn only_input(mut children: Vec<Arc<dyn ExecutionPlan>>) -> DfResult<Arc<dyn ExecutionPlan>> {
+    match (children.pop(), children.is_empty()) {
+        (Some(input), true) => Ok(input),
+        _ => Err(Error::Internal("a node of a plan has one input".into()).into()),
+    }
+}
+
 impl ExecutionPlan for Guarded {
     fn name(&self) -> &'static str {
         "Guarded"
@@ -347,23 +358,14 @@ impl ExecutionPlan for Guarded {
 
     fn replace_children(
         self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
         _: ReplaceChildrenOptions,
     ) -> DfResult<Arc<dyn ExecutionPlan>> {
-        match (children.pop(), children.is_empty()) {
-            (Some(input), true) => Ok(Arc::new(Self { input, keeps: self.keeps })),
-            _ => Err(Error::Internal("a guard has one input".into()).into()),
-        }
+        Ok(Arc::new(Self { input: only_input(children)?, keeps: self.keeps }))
     }
 
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> DfResult<Arc<dyn ExecutionPlan>> {
-        match (children.pop(), children.is_empty()) {
-            (Some(input), true) => Ok(Arc::new(Self { input, keeps: self.keeps })),
-            _ => Err(Error::Internal("a guard has one input".into()).into()),
-        }
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> DfResult<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(Self { input: only_input(children)?, keeps: self.keeps }))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> DfResult<SendableRecordBatchStream> {

@@ -15,7 +15,7 @@ use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
-use crate::error::Error;
+use super::guard::only_input;
 
 /// The rule that puts a [`KeepOrder`] above each sort that the statement asks for. It comes before those that drop some.
 #[derive(Debug)]
@@ -47,16 +47,6 @@ impl PhysicalOptimizerRule for KeepSorts {
 pub struct KeepOrder {
     input: Arc<dyn ExecutionPlan>,
     order: LexOrdering,
-}
-
-impl KeepOrder {
-    /// The same above another input.
-    fn above(&self, mut children: Vec<Arc<dyn ExecutionPlan>>) -> DfResult<Arc<dyn ExecutionPlan>> {
-        match (children.pop(), children.is_empty()) {
-            (Some(input), true) => Ok(Arc::new(Self { input, order: self.order.clone() })),
-            _ => Err(Error::Internal("a query's order has one input".into()).into()),
-        }
-    }
 }
 
 impl DisplayAs for KeepOrder {
@@ -104,11 +94,11 @@ impl ExecutionPlan for KeepOrder {
         children: Vec<Arc<dyn ExecutionPlan>>,
         _: ReplaceChildrenOptions,
     ) -> DfResult<Arc<dyn ExecutionPlan>> {
-        self.above(children)
+        Ok(Arc::new(Self { input: only_input(children)?, order: self.order.clone() }))
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> DfResult<Arc<dyn ExecutionPlan>> {
-        self.above(children)
+        Ok(Arc::new(Self { input: only_input(children)?, order: self.order.clone() }))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> DfResult<SendableRecordBatchStream> {

@@ -2,8 +2,9 @@
 //!
 //! A file that is removed or replaced while it is open can be written to as before, and nobody finds it again. Where one is
 //! cut short, SQLite goes on behind the hole. So before every transaction, and after its commit, before anyone is
-//! answered, the file and its log are looked for under their names, and what the commit wrote is read again. What is shorter than before is asked for: another
-//! program may have folded the log into the file, or vacuumed it, which takes nothing away.
+//! answered, the file and its log are looked for under their names, and what the commit wrote is read again. What is
+//! shorter than before is asked for: another program may have folded the log into the file, or vacuumed it, which takes
+//! nothing away.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -69,9 +70,9 @@ impl Place {
     /// Notes where a file is that is open. `lost` fires when it no longer is.
     pub fn of(path: &Path, lost: CancellationToken) -> Self {
         let file = Known::look(path.to_owned()).ok();
-        let log = Known::look(backup::with_suffix(path, "-wal")).ok();
-        let written = Log::new(backup::with_suffix(path, "-wal"));
-        Self { path: path.to_owned(), file, log, written, has_hole: false, lost }
+        let log = backup::with_suffix(path, "-wal");
+        let written = Log::new(log.clone());
+        Self { path: path.to_owned(), file, log: Known::look(log).ok(), written, has_hole: false, lost }
     }
 
     /// The state file's name.
