@@ -23,7 +23,7 @@
 -- num_consumed_rows int8: Rows that the reader has read. NULL: not known.
 -- rows_per_second float8: Smoothed speed of the reader. NULL: not known yet.
 -- offsets_per_second float8: The same in offsets. NULL: not known yet.
--- eta interval: Time left at this speed. NULL: not known, below 1 percent, or no longer reading.
+-- eta interval: Time left at the speed at which remaining falls: the reader's less that of the target. NULL: not known, below 1 percent, no longer reading, or never at this speed, which blocked_by says.
 -- stalled_for interval: How long an unfinished split hasn't moved; NULL when it moved in the last few seconds or is Finished.
 -- blocked_by text: What holds the split, in words, and whether it heals by itself. NULL: nothing.
 -- first_seen_at timestamptz: When the job first saw the split.
@@ -43,8 +43,8 @@ SELECT f.job_id AS job_id, r.name AS job_name, r.schema AS schema_name, f.source
   CASE WHEN b.state IS NULL THEN 1 ELSE state_name(b.state) = 'Backfilling' END AS is_estimate,
   CASE WHEN b.state IS NULL THEN 0 ELSE state_rows(b.state) END AS num_consumed_rows,
   g.rows_per_second AS rows_per_second, g.offsets_per_second AS offsets_per_second,
-  CASE WHEN g.offsets_per_second > 0 AND state_name(b.state) = 'Backfilling' AND split_percent(b.state, g.start_offset, g.max_percent) >= 1
-    THEN CAST(split_remaining(b.state, g.start_offset) / g.offsets_per_second * 1000000 AS INTEGER) END AS eta,
+  CASE WHEN g.closing_per_second > 0 AND state_name(b.state) = 'Backfilling' AND split_percent(b.state, g.start_offset, g.max_percent) >= 1
+    THEN CAST(split_remaining(b.state, g.start_offset) / g.closing_per_second * 1000000 AS INTEGER) END AS eta,
   CASE WHEN state_name(b.state) = 'Finished' THEN NULL
     WHEN now_micros() - g.last_change_at > 5000000 THEN now_micros() - g.last_change_at END AS stalled_for,
   COALESCE(CASE WHEN state_name(b.state) = 'Finished' THEN NULL ELSE COALESCE(g.blocked_by,

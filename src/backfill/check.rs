@@ -188,8 +188,8 @@ pub struct Job {
     pub states: BTreeMap<SplitId, Persisted>,
     /// The first offset that there was to read, where it is known.
     pub start_offsets: BTreeMap<SplitId, Offset>,
-    /// The smoothed rate of the reader, where it is known.
-    pub offsets_per_second: BTreeMap<SplitId, f64>,
+    /// How fast the reader closes in on its target, in offsets a second, where it is known. Below 0 it falls behind.
+    pub closing_per_second: BTreeMap<SplitId, f64>,
 }
 
 /// A row of the state table.
@@ -315,10 +315,10 @@ fn verdicts(
 ) -> impl Iterator<Item = SplitVerdict> {
     let name: Arc<str> = job.name.as_str().into();
     let starts = side_by_side(&held.splits, &job.start_offsets);
-    let rates = side_by_side(&held.splits, &job.offsets_per_second);
+    let speeds = side_by_side(&held.splits, &job.closing_per_second);
     let ends = held.owners.iter().zip(&planned.owners);
-    let rows = held.splits.iter().zip(ends).zip(known).zip(starts.zip(rates));
-    rows.map(move |(((split, (&from, &to)), &known), (start, rate))| {
+    let rows = held.splits.iter().zip(ends).zip(known).zip(starts.zip(speeds));
+    rows.map(move |(((split, (&from, &to)), &known), (start, closing))| {
         let (holder, receiver) = (&fragment.pairs[from], &fragment.pairs[to]);
         let circumstances = Circumstances {
             policy,
@@ -340,9 +340,9 @@ fn verdicts(
             raw_state: None,
             remaining: None,
             percent_left: None,
-            eta_seconds: None,
+            eta: None,
             why,
         }
-        .with(known, start, rate)
+        .with(known, start, closing)
     })
 }

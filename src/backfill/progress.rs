@@ -83,11 +83,24 @@ pub fn job_percent(splits: impl IntoIterator<Item = Share>, max_so_far: Option<f
     highest(now, max_so_far)
 }
 
-/// When the reader will be done, in seconds from now. `None` without a rate, below 1 %, or when anything isn't known.
-pub fn eta_seconds(remaining: Option<i64>, offsets_per_second: Option<f64>, percent: Option<f64>) -> Option<f64> {
-    let rate = offsets_per_second.filter(|rate| rate.is_finite() && *rate > 0.0)?;
+/// When a reader will be done.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Eta {
+    /// In so many seconds, 0 or more.
+    Seconds(f64),
+    /// Never at this speed: its target moves away as fast as it reads, or it doesn't read at all.
+    Never,
+}
+
+/// When the reader will be done, by the speed at which it closes in on its target: its own less that of the target.
+/// `None` without a speed, when anything isn't known, or below 1 % unless the answer is never.
+pub fn eta(remaining: Option<i64>, closing_per_second: Option<f64>, percent: Option<f64>) -> Option<Eta> {
+    let (remaining, speed) = (remaining?, closing_per_second.filter(|speed| speed.is_finite())?);
+    if remaining > 0 && speed <= 0.0 {
+        return Some(Eta::Never);
+    }
     percent.filter(|percent| *percent >= LEAST_FOR_ETA)?;
-    Some(remaining? as f64 / rate)
+    Some(Eta::Seconds(if remaining == 0 { 0.0 } else { remaining as f64 / speed }))
 }
 
 /// A smoothed rate of a counter or an offset: an exponentially weighted mean, in which an observation's weight has

@@ -73,8 +73,8 @@ INSERT INTO split_assignments VALUES (16384, '0', 1, 1000000, NULL), (16384, '1'
 INSERT INTO backfill_states VALUES
   (16387, '0', '{"num_consumed_rows": 10000, "state": "Finished", "target_offset": "9999"}', 5),
   (16387, '2', '{"num_consumed_rows": 530, "state": {"Backfilling": "529"}, "target_offset": "9999"}', 5);
-INSERT INTO split_progress VALUES (16387, '0', 0, 2000000, 3000000, 100, NULL, NULL, NULL, 3000000),
-  (16387, '2', 0, 2000000, 3000000, NULL, 500, 500, NULL, 3000000);
+INSERT INTO split_progress VALUES (16387, '0', 0, 2000000, 3000000, 100, NULL, NULL, NULL, 3000000, NULL),
+  (16387, '2', 0, 2000000, 3000000, NULL, 500, 500, NULL, 3000000, 500);
 UPDATE meta SET epoch = 5, checkpoint_at = CAST(unixepoch('subsec') * 1000000 AS INTEGER);
 CREATE TABLE mv_16386 (_source_id INTEGER, _split TEXT, _offset INTEGER, id INTEGER, note TEXT);
 INSERT INTO mv_16386 VALUES (16384, '0', 0, 10, 'a'), (16384, '0', 1, 11, NULL), (16384, '2', 0, 12, 'c');

@@ -123,7 +123,7 @@ fn jobs(connection: &Connection, source: SourceId, assigned: &[(SplitId, ActorId
         .map(|(id, name, fragment, created_at_micros, forwarding)| {
             let fragment_id = FragmentId(fragment);
             let states = running::states_of(connection, fragment_id, assigned.iter().map(|(split, _)| split))?;
-            let (start_offsets, offsets_per_second) = progress(connection, fragment_id, &states)?;
+            let (start_offsets, closing_per_second) = progress(connection, fragment_id, &states)?;
             Ok(Job {
                 id: JobId(id),
                 name,
@@ -133,7 +133,7 @@ fn jobs(connection: &Connection, source: SourceId, assigned: &[(SplitId, ActorId
                 actors: job_actors(connection, fragment_id, forwarding)?,
                 states,
                 start_offsets,
-                offsets_per_second,
+                closing_per_second,
             })
         })
         .collect()
@@ -162,19 +162,19 @@ fn job_actors(connection: &Connection, fragment: FragmentId, fragment_forwards: 
         .context("reading the actors of a view")
 }
 
-/// Start offsets and rates of the splits that are not done: the check has no use for the others'.
+/// Start offsets and closing speeds of the splits that are not done: the check has no use for the others'.
 fn progress(
     connection: &Connection,
     fragment: FragmentId,
     states: &BTreeMap<SplitId, Persisted>,
 ) -> Result<(BTreeMap<SplitId, Offset>, BTreeMap<SplitId, f64>)> {
     let mut starts = BTreeMap::new();
-    let mut rates = BTreeMap::new();
+    let mut speeds = BTreeMap::new();
     let unfinished = states.iter().filter(|(_, row)| row.state().is_some_and(|state| !state.is_finished()));
     for (split, _) in unfinished {
-        let (start, rate) = connection
+        let (start, speed) = connection
             .prepare_cached(
-                "SELECT start_offset, offsets_per_second FROM split_progress WHERE fragment_id = ?1 AND split_id = ?2",
+                "SELECT start_offset, closing_per_second FROM split_progress WHERE fragment_id = ?1 AND split_id = ?2",
             )
             .and_then(|mut statement| {
                 statement
@@ -186,7 +186,7 @@ fn progress(
             .context("reading the progress of splits")?
             .unwrap_or_default();
         starts.extend(start.map(|start| (split.clone(), Offset(start))));
-        rates.extend(rate.map(|rate| (split.clone(), rate)));
+        speeds.extend(speed.map(|speed| (split.clone(), speed)));
     }
-    Ok((starts, rates))
+    Ok((starts, speeds))
 }

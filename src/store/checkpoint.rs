@@ -56,6 +56,8 @@ pub struct Progress {
     pub rows_per_second: Option<f64>,
     /// Smoothed offsets a second.
     pub offsets_per_second: Option<f64>,
+    /// The same less what its target moves on. Below 0 it falls behind.
+    pub closing_per_second: Option<f64>,
     /// What holds it.
     pub blocked_by: Option<String>,
 }
@@ -156,7 +158,8 @@ fn write_progress(tx: &Connection, now: i64, rows: &[Progress]) -> Result<()> {
             "UPDATE split_progress SET
                last_change_at = CASE WHEN :moved THEN :now ELSE last_change_at END,
                max_percent = max(coalesce(max_percent, 0), coalesce(:percent, 0)),
-               rows_per_second = :rows, offsets_per_second = :offsets, blocked_by = :blocked, updated_at = :now
+               rows_per_second = :rows, offsets_per_second = :offsets,
+               closing_per_second = :closing, blocked_by = :blocked, updated_at = :now
              WHERE fragment_id = :fragment AND split_id = :split",
         )
         .context(context)?;
@@ -165,7 +168,7 @@ fn write_progress(tx: &Connection, now: i64, rows: &[Progress]) -> Result<()> {
             .execute(named_params! {
                 ":fragment": row.fragment.0, ":split": row.split.as_str(), ":moved": row.moved,
                 ":percent": row.percent, ":rows": row.rows_per_second, ":offsets": row.offsets_per_second,
-                ":blocked": row.blocked_by, ":now": now,
+                ":closing": row.closing_per_second, ":blocked": row.blocked_by, ":now": now,
             })
             .context(context)?;
     }

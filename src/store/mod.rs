@@ -68,6 +68,7 @@ const STEPS: &[M<'static>] = &[
     M::up(include_str!("../../sql/migrations/0004_users.sql")),
     M::up(include_str!("../../sql/migrations/0005_commits.sql")),
     M::up(include_str!("../../sql/migrations/0006_cancelled_by.sql")),
+    M::up(include_str!("../../sql/migrations/0007_closing_speed.sql")),
 ];
 const MIGRATIONS: Migrations<'static> = Migrations::from_slice(STEPS);
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::super::id::{ActorId, JobId, Offset, SplitId};
-use super::super::progress;
+use super::super::progress::{self, Eta};
 use super::super::stage::{ReaderState, Stage};
 use super::super::state::{BackfillState, BackfillStateWithProgress};
 use super::plan::PairedKind;
@@ -36,8 +36,8 @@ pub struct SplitVerdict {
     pub remaining: Option<i64>,
     /// The part of its offsets that is left, in percent, 0 to 100, if that is known.
     pub percent_left: Option<f64>,
-    /// In how many seconds the reader will be done, if that can be told.
-    pub eta_seconds: Option<f64>,
+    /// When the reader will be done, if that can be told.
+    pub eta: Option<Eta>,
     pub(super) why: Why,
 }
 
@@ -168,7 +168,7 @@ impl Circumstances {
 
 impl SplitVerdict {
     /// Fills in what is known of the split and how far it is.
-    pub(super) fn with(mut self, known: Known<'_>, start: Option<&Offset>, rate: Option<&f64>) -> Self {
+    pub(super) fn with(mut self, known: Known<'_>, start: Option<&Offset>, closing: Option<&f64>) -> Self {
         match known {
             Known::State(state) => {
                 self.state = Some(*state);
@@ -176,7 +176,7 @@ impl SplitVerdict {
                 if !state.is_finished() {
                     let percent = progress::percent(start.copied(), state, None);
                     self.percent_left = percent.map(|percent| 100.0 - percent);
-                    self.eta_seconds = progress::eta_seconds(self.remaining, rate.copied(), percent);
+                    self.eta = progress::eta(self.remaining, closing.copied(), percent);
                 }
             }
             Known::Unreadable(content) => self.raw_state = Some(content.to_owned()),
@@ -312,7 +312,10 @@ impl fmt::Display for Left<'_> {
         }
         let Some(remaining) = split.remaining else { return Ok(()) };
         let offsets = if remaining == 1 { "offset" } else { "offsets" };
-        let eta = split.eta_seconds.map(|seconds| format!("about {}", duration(seconds)));
+        let eta = split.eta.map(|eta| match eta {
+            Eta::Seconds(seconds) => format!("about {}", duration(seconds)),
+            Eta::Never => "no end in sight at this speed".to_owned(),
+        });
         match (split.percent_left, eta) {
             (Some(percent), Some(eta)) => write!(f, ", {percent:.1} % left ({remaining} {offsets}, {eta})"),
             (Some(percent), None) => write!(f, ", {percent:.1} % left ({remaining} {offsets})"),

@@ -43,7 +43,7 @@ fn job(id: i32, name: &str, first_actor: i32, actors: i32, splits: usize) -> Job
         actors: (0..actors).map(actor).collect(),
         states,
         start_offsets: BTreeMap::new(),
-        offsets_per_second: BTreeMap::new(),
+        closing_per_second: BTreeMap::new(),
     }
 }
 
@@ -145,7 +145,7 @@ fn the_refusal_of_the_documentation() {
         .collect();
     for split in ["0", "1", "2", "3", "4"] {
         input.jobs[0].start_offsets.insert(split.into(), Offset(0));
-        input.jobs[0].offsets_per_second.insert(split.into(), 500.0);
+        input.jobs[0].closing_per_second.insert(split.into(), 500.0);
     }
     let message = r#"Unexpected backfill state: BackfillStateWithProgress { state: Backfilling(Some("529")), num_consumed_rows: 530, target_offset: Some("9999") }"#;
     let refusal = check(&input, Policy::Forwarding).refusal().unwrap();
@@ -165,8 +165,13 @@ fn the_refusal_of_the_documentation() {
     assert_eq!(refusal.detail, format!("{}\n{}\n{moves}\n2 more ...", stays("0"), stays("1")));
     assert_eq!((refusal.message.as_str(), refusal.hint.as_str()), (message, WAIT));
 
-    // The rate isn't known, or too little is read for it to say much.
-    input.jobs[0].offsets_per_second.clear();
+    // The source grows faster than it is read.
+    input.jobs[0].closing_per_second.insert("2".into(), -20.0);
+    let refusal = check(&input, Policy::Forwarding).refusal().unwrap();
+    assert_eq!(refusal.detail, moves.replace("about 19 s", "no end in sight at this speed"));
+
+    // The speed isn't known, or too little is read for it to say much.
+    input.jobs[0].closing_per_second.clear();
     let refusal = check(&input, Policy::Forwarding).refusal().unwrap();
     assert_eq!(refusal.detail, moves.replace(", about 19 s", ""));
 }
@@ -562,7 +567,7 @@ fn large() -> Input {
         let state = if n % 3 == 0 { finished() } else { backfilling() };
         input.jobs[0].states.insert(split.clone(), Persisted::State(state));
         input.jobs[0].start_offsets.insert(split.clone(), Offset(0));
-        input.jobs[0].offsets_per_second.insert(split, 5.0);
+        input.jobs[0].closing_per_second.insert(split, 5.0);
     }
     input.jobs[0].actors.iter_mut().for_each(|actor| actor.stage = Some(LIVE));
     input

@@ -4,7 +4,7 @@ use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, proptest};
 
 use super::golden::{any_state, state};
 use crate::backfill::id::Offset;
-use crate::backfill::progress::{MOST_UNFINISHED, Rate, Share, eta_seconds, job_percent, percent, remaining, work};
+use crate::backfill::progress::{Eta, MOST_UNFINISHED, Rate, Share, eta, job_percent, percent, remaining, work};
 use crate::backfill::state::BackfillState::{Backfilling, Finished, SourceCachingUp};
 use crate::backfill::transition::{Event, transition};
 
@@ -73,12 +73,14 @@ fn rates_and_etas() {
     assert_eq!(twice.observe(9999, 0).per_second(), Some(500.0));
     assert_eq!(Rate::resume(Some(7.0)).observe(1, 1).per_second(), Some(7.0));
 
-    assert_eq!(eta_seconds(Some(9470), Some(500.0), Some(5.3)), Some(18.94));
-    assert_eq!(eta_seconds(Some(9470), Some(500.0), Some(0.9)), None, "below 1 %");
-    assert_eq!(eta_seconds(Some(9470), Some(500.0), None), None);
-    assert_eq!(eta_seconds(Some(9470), Some(0.0), Some(5.3)), None);
-    assert_eq!(eta_seconds(Some(9470), Some(f64::NAN), Some(5.3)), None);
-    assert_eq!(eta_seconds(None, Some(500.0), Some(5.3)), None);
+    assert_eq!(eta(Some(9470), Some(500.0), Some(5.3)), Some(Eta::Seconds(18.94)));
+    assert_eq!(eta(Some(9470), Some(500.0), Some(0.9)), None, "below 1 %");
+    assert_eq!(eta(Some(9470), Some(500.0), None), None);
+    assert_eq!(eta(Some(9470), Some(0.0), Some(0.9)), Some(Eta::Never));
+    assert_eq!(eta(Some(9470), Some(-3.0), Some(5.3)), Some(Eta::Never));
+    assert_eq!(eta(Some(0), Some(0.0), Some(99.9)), Some(Eta::Seconds(0.0)));
+    assert_eq!(eta(Some(9470), Some(f64::NAN), Some(5.3)), None);
+    assert_eq!(eta(None, Some(500.0), Some(5.3)), None);
 }
 
 fn small_event() -> impl Strategy<Value = Event> {

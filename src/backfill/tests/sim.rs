@@ -548,7 +548,7 @@ impl World {
                 .collect(),
             states: committed.had_state.iter().map(|split| (split.clone(), persisted(split))).collect(),
             start_offsets: BTreeMap::new(),
-            offsets_per_second: BTreeMap::new(),
+            closing_per_second: BTreeMap::new(),
         };
         Input {
             source_id: SourceId(1),

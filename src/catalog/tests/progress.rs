@@ -15,6 +15,24 @@ async fn every_assigned_split_has_a_row_with_its_state() {
 }
 
 #[tokio::test]
+async fn where_the_source_grows_the_time_left_is_by_the_closing_speed() {
+    for (closing, eta) in [("100", "94.700000"), ("0", ""), ("-20", ""), ("NULL", "")] {
+        let connection = database();
+        connection
+            .execute(&format!("UPDATE split_progress SET closing_per_second = {closing} WHERE split_id = '2'"), [])
+            .unwrap();
+        assert_eq!(
+            rows(
+                &session_on(connection),
+                "SELECT extract(epoch FROM eta) FROM split_backfill_progress WHERE split_id = '2'"
+            )
+            .await,
+            [eta]
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_row_that_does_not_parse_is_shown_and_breaks_nothing() {
     let connection = database();
     connection.execute("UPDATE backfill_states SET state = '{\"oops' WHERE split_id = '2'", []).unwrap();
@@ -52,7 +70,7 @@ async fn percent_never_goes_down_and_is_100_only_when_finished() {
 #[tokio::test]
 async fn a_job_is_weighted_by_work() {
     let connection = database();
-    connection.execute_batch("INSERT INTO backfill_states VALUES (16387, '1', '{\"num_consumed_rows\": 0, \"state\": {\"Backfilling\": null}, \"target_offset\": \"999\"}', 5); INSERT INTO split_progress VALUES (16387, '1', 0, 0, 0, NULL, NULL, NULL, NULL, 0);").unwrap();
+    connection.execute_batch("INSERT INTO backfill_states VALUES (16387, '1', '{\"num_consumed_rows\": 0, \"state\": {\"Backfilling\": null}, \"target_offset\": \"999\"}', 5); INSERT INTO split_progress VALUES (16387, '1', 0, 0, 0, NULL, NULL, NULL, NULL, 0, NULL);").unwrap();
     let session = session_on(connection);
     // 10000 + 530 of 21000, where the mean of the percentages would be 35.1.
     assert_eq!(

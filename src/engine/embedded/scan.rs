@@ -33,6 +33,8 @@ struct Tracked {
     start: Option<Offset>,
     rows: Rate,
     offsets: Rate,
+    /// Of the target, which moves on where the source grows.
+    growth: Rate,
     percent: Option<f64>,
     /// Why its reader or its source's can't read it, and since when.
     error: Option<(String, i64)>,
@@ -74,6 +76,7 @@ impl Scan {
                 start: row.starts.get(split).copied(),
                 rows: Rate::resume(None),
                 offsets: Rate::resume(None),
+                growth: Rate::resume(None),
                 percent: row.percents.get(split).copied(),
                 error: None,
                 written: None,
@@ -151,6 +154,9 @@ impl Tracked {
             if let BackfillState::Backfilling(Some(at)) | BackfillState::SourceCachingUp(at) = state.state {
                 self.offsets = self.offsets.observe(at.0, now);
             }
+            if let (BackfillState::Backfilling(_), Some(target)) = (state.state, state.target_offset) {
+                self.growth = self.growth.observe(target.0, now);
+            }
             self.percent = percent(self.start, &state, self.percent);
         }
         let finished = state.is_some_and(|state| state.is_finished());
@@ -158,13 +164,16 @@ impl Tracked {
         let blocked_by = if finished { None } else { unreachable.or_else(blocked_by) };
         // What is held has no speed to tell an ETA from.
         let runs = !finished && blocked_by.is_none();
+        let (offsets, growth) = (self.offsets.per_second().filter(|_| runs), self.growth.per_second());
+        let blocked_by = blocked_by.or_else(|| outrun(state?, offsets?, growth?));
         Progress {
             fragment,
             split: split.clone(),
             moved,
             percent: self.percent,
             rows_per_second: self.rows.per_second().filter(|_| runs),
-            offsets_per_second: self.offsets.per_second().filter(|_| runs),
+            offsets_per_second: offsets,
+            closing_per_second: offsets.zip(growth).map(|(read, grown)| read - grown),
             blocked_by,
         }
     }
@@ -198,6 +207,17 @@ fn blocked_by(
         BackfillState::SourceCachingUp(offset) => Some(waiting_for_upstream(offset, upstream)),
         BackfillState::Finished => None,
     }
+}
+
+/// That a split's target moves away as fast as the reader comes nearer, where that isn't the rest of an old mean.
+fn outrun(state: BackfillStateWithProgress, read: f64, grown: f64) -> Option<String> {
+    let reads = matches!(state.state, BackfillState::Backfilling(_));
+    (reads && grown >= read && grown * Rate::MEMORY_SECONDS >= 1.0).then(|| {
+        format!(
+            "the source grows by {grown:.1} offsets/s and the backfill reads {read:.1}: at this speed it has no end (goes on \
+             by itself once the source slows down; a higher backfill_rate_limit helps where there is one)"
+        )
+    })
 }
 
 /// Why a split can't be read. A message that doesn't say that a person is needed heals by itself.

@@ -441,7 +441,7 @@ impl World {
                     .map(|(split, row)| (split_id(split), row.map_or(Persisted::Missing, Persisted::State)))
                     .collect(),
                 start_offsets: BTreeMap::new(),
-                offsets_per_second: BTreeMap::new(),
+                closing_per_second: BTreeMap::new(),
             }
         };
         Input {
