@@ -20,6 +20,11 @@ pub const PLUS: &str = "SCRAM-SHA-256-PLUS";
 
 /// Rounds of the key derivation, as in PostgreSQL.
 const ITERATIONS: u32 = 4096;
+/// The most rounds of a verifier that is given instead of a password: a client does them at every log-in, the server
+/// once, to see that it isn't that of the empty password.
+const MOST_ITERATIONS: u32 = 100_000;
+/// The most salt of one, in bytes: the server sends it to whoever asks to log in.
+const MOST_SALT: usize = 1024;
 const KEY: usize = digest::SHA256_OUTPUT_LEN;
 
 /// What is kept of a password: it checks a proof, and neither the password nor a proof can be made from it.
@@ -53,11 +58,13 @@ impl Verifier {
         })
     }
 
-    /// Whether it was made of this password, in as many rounds as anybody makes.
+    /// Whether a client would prove it in reasonable time, and in messages of the usual size.
+    fn is_usable(&self) -> bool {
+        self.iterations.get() <= MOST_ITERATIONS && self.salt.len() <= MOST_SALT
+    }
+
+    /// Whether it was made of this password.
     fn fits(&self, password: &str) -> bool {
-        if self.iterations.get() > 100_000 {
-            return false;
-        }
         let mut salted = [0; KEY];
         let algorithm = pbkdf2::PBKDF2_HMAC_SHA256;
         pbkdf2::derive(algorithm, self.iterations, &self.salt, password.as_bytes(), &mut salted);
@@ -82,25 +89,33 @@ impl Verifier {
 /// The verifier to keep for a password, in PostgreSQL's form. A password in that form is one already, as in PostgreSQL.
 ///
 /// # Errors
-/// [`Error::Data`] for an empty password, and for one that looks like another kind of hash.
+/// [`Error::Data`] for an empty password, for a verifier that clients couldn't prove, and for one that looks like another
+/// kind of hash.
 pub fn verifier_of(password: &str) -> Result<String> {
     let wrong = |message: &str| Err(Error::Data { sqlstate: "22023", message: message.into() });
-    let is_empty = match Verifier::parse(password) {
-        // As of psql's \password, which makes one of whatever is typed. No client could prove an empty one.
-        Some(verifier) if verifier.fits("") => true,
-        Some(_) => return Ok(password.to_owned()),
-        None => password.is_empty(),
+    let verifier = match Verifier::parse(password) {
+        Some(given) if given.is_usable() => password.to_owned(),
+        Some(_) => return wrong("a SCRAM-SHA-256 verifier has at most 100000 rounds and 1024 bytes of salt"),
+        None => {
+            refuse_other_hashes(password)?;
+            postgres_protocol::password::scram_sha_256(password.as_bytes())
+        }
     };
-    if is_empty {
-        return wrong("a password can't be empty");
+    // Also in a verifier, as of psql's \password, which makes one of whatever is typed; and where nothing is left of a
+    // password once it is prepared (a soft hyphen). No client could prove it.
+    match Verifier::parse(&verifier) {
+        Some(made) if !made.fits("") => Ok(verifier),
+        Some(_) | None => wrong("a password can't be empty"),
     }
+}
+
+fn refuse_other_hashes(password: &str) -> Result<()> {
     let is_md5 = |hash: &str| hash.len() == 32 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
     if password.starts_with("SCRAM-SHA-256$") || password.strip_prefix("md5").is_some_and(is_md5) {
-        return wrong(
-            "the password looks like a hash, but not like one that can be used: give a SCRAM-SHA-256 verifier or the password itself",
-        );
+        let message = "the password looks like a hash, but not like one that can be used: give a SCRAM-SHA-256 verifier or the password itself";
+        return Err(Error::Data { sqlstate: "22023", message: message.into() });
     }
-    Ok(postgres_protocol::password::scram_sha_256(password.as_bytes()))
+    Ok(())
 }
 
 /// Why an exchange broke off.
@@ -293,7 +308,11 @@ mod tests {
         let verifier = verifier_of("x").unwrap();
         assert_eq!(verifier_of(&verifier).unwrap(), verifier);
         let empty = postgres_protocol::password::scram_sha_256(b"");
-        for bad in ["", &empty, "SCRAM-SHA-256$4096:broken", "md50123456789abcdef0123456789abcdef"] {
+        let (rounds, salt) = (verifier.replace("$4096:", "$100001:"), "QUJD".repeat(400));
+        let salty = format!("SCRAM-SHA-256$4096:{salt}${}", verifier.rsplit_once('$').unwrap().1);
+        for bad in
+            ["", &empty, "\u{ad}", &rounds, &salty, "SCRAM-SHA-256$4096:broken", "md50123456789abcdef0123456789abcdef"]
+        {
             assert_eq!(verifier_of(bad).unwrap_err().sqlstate(), "22023", "{bad}");
         }
         assert!(!format!("{:?}", kept("x")).contains("4096"));
