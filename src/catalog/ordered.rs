@@ -12,12 +12,14 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{LexOrdering, OrderingRequirements, PhysicalExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
+use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
 use super::guard::only_input;
 
-/// The rule that puts a [`KeepOrder`] above each sort that the statement asks for. It comes before those that drop some.
+/// The rule that puts a [`KeepOrder`] above each sort that the statement asks for, and each OFFSET. It comes before those
+/// that drop some.
 #[derive(Debug)]
 pub struct KeepSorts;
 
@@ -28,9 +30,12 @@ impl PhysicalOptimizerRule for KeepSorts {
 
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> DfResult<Arc<dyn ExecutionPlan>> {
         let keep = |plan: Arc<dyn ExecutionPlan>| {
-            Ok(match plan.downcast_ref::<SortExec>().map(|sort| sort.expr().clone()) {
-                Some(order) => Transformed::yes(Arc::new(KeepOrder { input: plan, order }) as _),
-                None => Transformed::no(plan),
+            let skips = plan.downcast_ref::<GlobalLimitExec>().is_some_and(|limit| limit.skip() > 0);
+            Ok(if skips || plan.is::<SortExec>() {
+                let order = plan.properties().output_ordering().cloned();
+                Transformed::yes(Arc::new(KeepOrder { input: plan, order }) as _)
+            } else {
+                Transformed::no(plan)
             })
         };
         // The outermost stays by itself.
@@ -42,11 +47,11 @@ impl PhysicalOptimizerRule for KeepSorts {
     }
 }
 
-/// Its input, which has to be in an order.
+/// Its input, which has to be in the order that it is in, if any.
 #[derive(Debug)]
 pub struct KeepOrder {
     input: Arc<dyn ExecutionPlan>,
-    order: LexOrdering,
+    order: Option<LexOrdering>,
 }
 
 impl DisplayAs for KeepOrder {
@@ -65,11 +70,11 @@ impl ExecutionPlan for KeepOrder {
     }
 
     fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
-        vec![Some(OrderingRequirements::from(self.order.clone()))]
+        vec![self.order.clone().map(OrderingRequirements::from)]
     }
 
-    // It does; but then an order that is asked for above it would be asked for below it instead, where a LIMIT in
-    // between takes other rows.
+    // It does; but then an order that is asked for above it would be asked for below it instead, where an OFFSET or a
+    // LIMIT in between takes other rows.
     fn maintains_input_order(&self) -> Vec<bool> {
         vec![false]
     }
