@@ -92,10 +92,12 @@ impl Verifier {
 /// [`Error::Data`] for an empty password, for a verifier that clients couldn't prove, and for one that looks like another
 /// kind of hash.
 pub fn verifier_of(password: &str) -> Result<String> {
-    let wrong = |message: &str| Err(Error::Data { sqlstate: "22023", message: message.into() });
     let verifier = match Verifier::parse(password) {
         Some(given) if given.is_usable() => password.to_owned(),
-        Some(_) => return wrong("a SCRAM-SHA-256 verifier has at most 100000 rounds and 1024 bytes of salt"),
+        Some(_) => {
+            let most = format!("{MOST_ITERATIONS} rounds and {MOST_SALT} bytes of salt");
+            return Err(unusable(format!("a SCRAM-SHA-256 verifier has at most {most}")));
+        }
         None => {
             refuse_other_hashes(password)?;
             postgres_protocol::password::scram_sha_256(password.as_bytes())
@@ -105,17 +107,22 @@ pub fn verifier_of(password: &str) -> Result<String> {
     // password once it is prepared (a soft hyphen). No client could prove it.
     match Verifier::parse(&verifier) {
         Some(made) if !made.fits("") => Ok(verifier),
-        Some(_) | None => wrong("a password can't be empty"),
+        Some(_) | None => Err(unusable("a password can't be empty")),
     }
 }
 
 fn refuse_other_hashes(password: &str) -> Result<()> {
     let is_md5 = |hash: &str| hash.len() == 32 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
     if password.starts_with("SCRAM-SHA-256$") || password.strip_prefix("md5").is_some_and(is_md5) {
-        let message = "the password looks like a hash, but not like one that can be used: give a SCRAM-SHA-256 verifier or the password itself";
-        return Err(Error::Data { sqlstate: "22023", message: message.into() });
+        return Err(unusable(
+            "the password looks like a hash, but not like one that can be used: give a SCRAM-SHA-256 verifier or the password itself",
+        ));
     }
     Ok(())
+}
+
+fn unusable(message: impl Into<String>) -> Error {
+    Error::Data { sqlstate: "22023", message: message.into() }
 }
 
 /// Why an exchange broke off.
