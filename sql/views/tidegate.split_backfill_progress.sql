@@ -43,8 +43,8 @@ SELECT f.job_id AS job_id, r.name AS job_name, r.schema AS schema_name, f.source
   CASE WHEN b.state IS NULL THEN 1 ELSE state_name(b.state) = 'Backfilling' END AS is_estimate,
   CASE WHEN b.state IS NULL THEN 0 ELSE state_rows(b.state) END AS num_consumed_rows,
   g.rows_per_second AS rows_per_second, g.offsets_per_second AS offsets_per_second,
-  CASE WHEN g.closing_per_second > 0 AND state_name(b.state) = 'Backfilling' AND split_percent(b.state, g.start_offset, g.max_percent) >= 1
-    THEN CAST(split_remaining(b.state, g.start_offset) / g.closing_per_second * 1000000 AS INTEGER) END AS eta,
+  CASE WHEN g.closing_per_second > 0 AND state_name(b.state) = 'Backfilling'
+    THEN split_eta(b.state, g.start_offset, g.max_percent, g.closing_per_second) END AS eta,
   CASE WHEN state_name(b.state) = 'Finished' THEN NULL
     WHEN now_micros() - g.last_change_at > 5000000 THEN now_micros() - g.last_change_at END AS stalled_for,
   COALESCE(CASE WHEN state_name(b.state) = 'Finished' THEN NULL ELSE COALESCE(g.blocked_by,

@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 use super::view::{Column, VIEWS};
 use super::{SCHEMAS, statics, types};
 use crate::backfill::id::Offset;
-use crate::backfill::progress;
+use crate::backfill::progress::{self, Eta};
 use crate::backfill::state::BackfillStateWithProgress;
 use crate::clock::now_micros;
 
@@ -61,6 +61,17 @@ fn functions(connection: &Connection) -> rusqlite::Result<()> {
         }
         let (start, max_so_far) = (call.get::<Option<i64>>(1)?.map(Offset), call.get::<Option<f64>>(2)?);
         Ok(state(text).and_then(|state| progress::percent(start, &state, max_so_far)))
+    })?;
+    connection.create_scalar_function("split_eta", 4, pure, |call| {
+        let (text, start) = (call.get::<Option<String>>(0)?, call.get::<Option<i64>>(1)?.map(Offset));
+        let (max_so_far, closing) = (call.get::<Option<f64>>(2)?, call.get::<Option<f64>>(3)?);
+        Ok(state(text).and_then(|state| {
+            let percent = progress::percent(start, &state, max_so_far);
+            match progress::eta(progress::remaining(start, &state), closing, percent)? {
+                Eta::Seconds(seconds) => Some((seconds * 1e6) as i64),
+                Eta::Never => None,
+            }
+        }))
     })?;
     connection.create_scalar_function("split_work", 2, pure, |call| {
         let (text, start) = (call.get::<Option<String>>(0)?, call.get::<Option<i64>>(1)?.map(Offset));
