@@ -144,7 +144,9 @@ impl Config {
         let connections = pick("max_connections", flags.max_connections, file.max_connections, &mut sources, || 500);
         check_engine(engine, flags.upstream.or(file.upstream).as_deref())?;
         check_loopback("http", http.ip())?;
-        let tls = tls_files(flags.tls_cert.or(file.tls_cert), flags.tls_key.or(file.tls_key))?;
+        let tls_cert = pick("tls_cert", flags.tls_cert.map(Some), file.tls_cert.map(Some), &mut sources, || None);
+        let tls_key = pick("tls_key", flags.tls_key.map(Some), file.tls_key.map(Some), &mut sources, || None);
+        let tls = tls_files(tls_cert, tls_key)?;
         let tls_required = pick("tls_required", flags.tls_required, file.tls_required, &mut sources, || false);
         if tls_required && tls.is_none() {
             return Err(Error::Config {
@@ -203,6 +205,12 @@ impl Config {
                 self.tls.as_ref().map(|(cert, _)| cert.display().to_string()).unwrap_or_default(),
                 None,
                 "Certificate for TLS; empty: there is no TLS.",
+            ),
+            row(
+                "tls_key",
+                self.tls.as_ref().map(|(_, key)| key.display().to_string()).unwrap_or_default(),
+                None,
+                "Private key of tls_cert.",
             ),
             row("tls_required", self.tls_required.to_string(), None, "Whether connections without TLS are refused."),
             row(
@@ -344,6 +352,11 @@ mod tests {
 
     #[test]
     fn half_a_tls_is_none() {
+        let whole = Flags { tls_cert: Some("c.pem".into()), tls_key: Some("k.pem".into()), ..Flags::default() };
+        let rows = Config::load(whole).unwrap().rows();
+        let told: Vec<_> =
+            rows.iter().filter(|row| row.name.starts_with("tls_")).map(|row| (&*row.value, row.source)).collect();
+        assert_eq!(told, [("c.pem", "command line"), ("k.pem", "command line"), ("false", "default")]);
         let half = Flags { tls_cert: Some("cert.pem".into()), ..Flags::default() };
         assert_eq!(Config::load(half).unwrap_err().to_string(), "--tls-cert alone makes no TLS");
         let none = Flags { tls_required: Some(true), ..Flags::default() };

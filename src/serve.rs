@@ -101,6 +101,7 @@ pub async fn serve(
             .limits
             .settings()
             .chain([("rescale_policy".to_owned(), config.rescale_policy.to_string())])
+            .chain(tls_settings(&config))
             .collect(),
         message_room: wire::message_room(&config.limits),
         limits: config.limits,
@@ -182,6 +183,13 @@ impl Entrance {
         };
         Ok(Self { door, beyond_loopback, told: format!("database dev, {told}") })
     }
+}
+
+/// What sessions are told of TLS.
+fn tls_settings(config: &Config) -> impl Iterator<Item = (String, String)> {
+    let files = config.tls.iter().flat_map(|(cert, key)| [("ssl_cert_file", cert), ("ssl_key_file", key)]);
+    let files = files.map(|(name, path)| (name.to_owned(), path.display().to_string()));
+    files.chain([("ssl".to_owned(), if config.tls.is_some() { "on" } else { "off" }.to_owned())])
 }
 
 /// Reads the certificate again at every SIGHUP, which without one has no effect: it would end the process otherwise.

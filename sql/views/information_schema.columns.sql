@@ -60,5 +60,5 @@ SELECT 'dev' AS table_catalog, n.name AS table_schema, r.name AS table_name, c.n
   'NO' AS is_self_referencing, 'NO' AS is_identity, NULL AS identity_generation, NULL AS identity_start,
   NULL AS identity_increment, NULL AS identity_maximum, NULL AS identity_minimum, 'NO' AS identity_cycle,
   'NEVER' AS is_generated, NULL AS generation_expression, 'NO' AS is_updatable
-FROM "base.columns" c JOIN "base.relations" r ON r.oid = c.relation JOIN temp.catalog_schemas n ON n.oid = r.namespace
+FROM "base.columns" c JOIN "base.listed" r ON r.oid = c.relation JOIN temp.catalog_schemas n ON n.oid = r.namespace
 WHERE r.oid IN (SELECT a.oid FROM "base.accessible" a)

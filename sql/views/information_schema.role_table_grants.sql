@@ -11,6 +11,6 @@
 SELECT COALESCE(w.name, 'root') AS grantor, COALESCE(u.name, 'PUBLIC') AS grantee, 'dev' AS table_catalog, n.name AS table_schema,
   r.name AS table_name, a.privilege AS privilege_type, CASE WHEN a.grantee = r.owner THEN 'YES' ELSE 'NO' END AS is_grantable,
   CASE a.privilege WHEN 'SELECT' THEN 'YES' ELSE 'NO' END AS with_hierarchy
-FROM (SELECT DISTINCT oid, grantee, privilege, grantor FROM "base.acl") a JOIN "base.relations" r ON r.oid = a.oid
+FROM (SELECT DISTINCT oid, grantee, privilege, grantor FROM "base.acl") a JOIN "base.listed" r ON r.oid = a.oid
 JOIN temp.catalog_schemas n ON n.oid = r.namespace LEFT JOIN main.users u ON u.id = a.grantee LEFT JOIN main.users w ON w.id = a.grantor
 WHERE a.grantee IN (SELECT m.role FROM "base.membership" m WHERE m.member = session_user_id()) OR a.grantor IN (SELECT m.role FROM "base.membership" m WHERE m.member = session_user_id())

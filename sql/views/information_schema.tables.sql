@@ -17,4 +17,4 @@ SELECT 'dev' AS table_catalog, n.name AS table_schema, r.name AS table_name,
   NULL AS self_referencing_column_name, NULL AS reference_generation, NULL AS user_defined_type_catalog,
   NULL AS user_defined_type_schema, NULL AS user_defined_type_name, 'NO' AS is_insertable_into, 'NO' AS is_typed,
   NULL AS commit_action
-FROM "base.relations" r JOIN temp.catalog_schemas n ON n.oid = r.namespace WHERE r.oid IN (SELECT a.oid FROM "base.accessible" a)
+FROM "base.listed" r JOIN temp.catalog_schemas n ON n.oid = r.namespace WHERE r.oid IN (SELECT a.oid FROM "base.accessible" a)

@@ -32,4 +32,4 @@ SELECT c.relation AS attrelid, c.name AS attname, c.type_oid AS atttypid, -1 AS 
   0 AS attnotnull, 0 AS atthasdef, 0 AS atthasmissing, '' AS attidentity, '' AS attgenerated, 0 AS attisdropped,
   1 AS attislocal, 0 AS attinhcount, c.type_collation AS attcollation, NULL AS attacl, NULL AS attoptions,
   NULL AS attfdwoptions, NULL AS attmissingval
-FROM "base.columns" c
+FROM "base.columns" c WHERE c.relation IN (SELECT r.oid FROM "base.listed" r)

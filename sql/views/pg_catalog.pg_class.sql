@@ -1,4 +1,4 @@
--- pg_catalog.pg_class (oid 1259): Relations: those of users, the state tables and the virtual tables.
+-- pg_catalog.pg_class (oid 1259): Relations: those of users and the virtual tables.
 --
 -- oid oid
 -- relname name
@@ -41,4 +41,4 @@ SELECT r.oid AS oid, r.name AS relname, r.namespace AS relnamespace, 0 AS reltyp
   0 AS relforcerowsecurity, r.populated AS relispopulated,
   CASE WHEN r.kind = 'm' OR (r.kind = 'r' AND r.namespace <> 11) THEN 'd' ELSE 'n' END AS relreplident, 0 AS relispartition, 0 AS relrewrite,
   '0' AS relfrozenxid, '0' AS relminmxid, (SELECT a.acl FROM "base.acl_text" a WHERE a.oid = r.oid) AS relacl, NULL AS reloptions, NULL AS relpartbound
-FROM "base.relations" r
+FROM "base.listed" r

@@ -29,4 +29,4 @@ SELECT r.oid AS relid, n.name AS schemaname, r.name AS relname, NULL AS seq_scan
   NULL AS n_ins_since_vacuum, NULL AS last_vacuum, NULL AS last_autovacuum, NULL AS last_analyze,
   NULL AS last_autoanalyze, NULL AS vacuum_count, NULL AS autovacuum_count, NULL AS analyze_count,
   NULL AS autoanalyze_count
-FROM "base.relations" r JOIN temp.catalog_schemas n ON n.oid = r.namespace LEFT JOIN main.users u ON u.id = r.owner WHERE r.kind IN ('r', 'm') AND n.name = 'public'
+FROM "base.listed" r JOIN temp.catalog_schemas n ON n.oid = r.namespace LEFT JOIN main.users u ON u.id = r.owner WHERE r.kind IN ('r', 'm') AND n.name = 'public'

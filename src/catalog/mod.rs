@@ -30,6 +30,7 @@ mod guard;
 pub mod held;
 mod interrupt;
 mod levels;
+mod locks;
 mod marks;
 mod number_pattern;
 mod ordered;
@@ -47,6 +48,7 @@ mod strict;
 mod subquery;
 pub mod table;
 mod table_functions;
+mod timezones;
 pub mod types;
 pub mod view;
 

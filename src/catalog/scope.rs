@@ -15,6 +15,7 @@ use rusqlite::Connection;
 
 use super::guard::Guard;
 use super::held::Held;
+use super::locks::Locks;
 use crate::clock::now_micros;
 use crate::error::{Error, Result};
 use crate::store::Snapshot;
@@ -138,6 +139,8 @@ pub struct Scope {
     pub host: Arc<dyn Host>,
     /// The server.
     pub server: Server,
+    /// The advisory locks of all sessions.
+    pub locks: Arc<Locks>,
     /// What the session's queries are held by.
     pub guard: Arc<Guard>,
     snapshot: RwLock<Option<Arc<Snapshot>>>,
@@ -155,10 +158,10 @@ impl fmt::Debug for Scope {
 
 impl Scope {
     /// A scope that has no snapshot yet.
-    pub fn new(user: String, pid: i32, host: Arc<dyn Host>, server: Server, guard: Guard) -> Self {
+    pub fn new(user: String, pid: i32, host: Arc<dyn Host>, server: Server, locks: Arc<Locks>, guard: Guard) -> Self {
         let statement_at = AtomicI64::new(now_micros());
         let (guard, snapshot, visibility) = (Arc::new(guard), RwLock::new(None), Mutex::new(None));
-        Self { user, pid, host, server, guard, snapshot, visibility, statement_at }
+        Self { user, pid, host, server, locks, guard, snapshot, visibility, statement_at }
     }
 
     /// The scope of a query, from its configuration.

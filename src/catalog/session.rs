@@ -31,6 +31,7 @@ use super::casts::Arrays;
 use super::functions::{self, JsonOperators, Operators, Unknown, Vectors};
 use super::guard::{GuardPlan, Memory};
 use super::interrupt::{self, Check};
+use super::locks::Locks;
 use super::ordered::KeepSorts;
 use super::origin::Relation;
 use super::pages::Pages;
@@ -55,6 +56,7 @@ pub struct Catalog {
     server: Server,
     memory: Memory,
     pages: Arc<Pages>,
+    locks: Arc<Locks>,
     state: SessionState,
     tables: HashMap<(&'static str, &'static str), Arc<dyn TableProvider>>,
 }
@@ -125,12 +127,13 @@ impl Catalog {
             })
             .collect();
         let pages = Arc::new(Pages::new(memory.view_cache()));
-        Arc::new(Self { server, memory, pages, state, tables })
+        Arc::new(Self { server, memory, pages, locks: Arc::default(), state, tables })
     }
 
     /// A client connection's session.
     pub fn session(self: &Arc<Self>, user: impl Into<String>, pid: i32, host: Arc<dyn Host>) -> Session {
-        let scope = Arc::new(Scope::new(user.into(), pid, host, self.server, self.memory.session()));
+        let (locks, guard) = (Arc::clone(&self.locks), self.memory.session());
+        let scope = Arc::new(Scope::new(user.into(), pid, host, self.server, locks, guard));
         let mut state = self.state.clone();
         state.config_mut().options_mut().extensions.insert(ScopeExtension(Arc::clone(&scope)));
         // Functions get the configuration as of this call.
@@ -139,7 +142,23 @@ impl Catalog {
     }
 }
 
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.catalog.locks.end_session(self.scope.pid);
+    }
+}
+
 impl Session {
+    /// Lets go of the locks that last as long as a transaction.
+    pub fn end_transaction(&self) {
+        self.catalog.locks.end_transaction(self.scope.pid);
+    }
+
+    /// Lets go of the locks that last longer.
+    pub fn unlock_all(&self) {
+        self.catalog.locks.unlock_all(self.scope.pid);
+    }
+
     /// Replaces the snapshot that statements read from now on, also those that are planned already. now() is this
     /// moment.
     pub fn set_snapshot(&self, snapshot: Arc<Snapshot>) {

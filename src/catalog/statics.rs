@@ -36,6 +36,9 @@ pub fn table(name: &str) -> DfResult<Option<Arc<dyn TableProvider>>> {
         "pg_stat_ssl" => Computed::table(schema(name), super::activity::tls).map(Some),
         "pg_stat_gssapi" => Computed::table(schema(name), super::activity::gssapi).map(Some),
         "pg_stat_database" => Computed::table(schema(name), super::activity::database).map(Some),
+        "pg_locks" => Computed::table(schema(name), super::locks::rows).map(Some),
+        "pg_timezone_names" => Computed::table(schema(name), super::timezones::names).map(Some),
+        "pg_timezone_abbrevs" => Computed::table(schema(name), super::timezones::abbreviations).map(Some),
         "pg_prepared_statements" => Computed::table(schema(name), super::held::statements).map(Some),
         "pg_cursors" => Computed::table(schema(name), super::held::cursors).map(Some),
         _ => match batch(name) {
@@ -212,7 +215,14 @@ mod tests {
 
     #[test]
     fn every_table_is_there_with_rows_in_all_its_columns() {
-        let computed = ["pg_settings", "pg_prepared_statements", "pg_cursors"];
+        let computed = [
+            "pg_cursors",
+            "pg_locks",
+            "pg_prepared_statements",
+            "pg_settings",
+            "pg_timezone_abbrevs",
+            "pg_timezone_names",
+        ];
         let computed = |name: &str| computed.contains(&name) || name.starts_with("pg_stat_");
         for table in TABLES.iter().filter(|table| !computed(&table.name)) {
             let batch = batch(&table.name).unwrap_or_else(|| panic!("{} is missing", table.name));

@@ -62,6 +62,7 @@ const FILES: &[(&str, &str)] = embed![
     "base.acl"
     "base.acl_text"
     "base.columns"
+    "base.listed"
     "base.membership"
     "base.relations"
     "base.schema_acl"

@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::ast as sql;
 
 pub use self::names::Elsewhere;
 pub(in crate::command) use self::names::no_schema;
-pub use self::roles::{GrantObject, Privilege, RoleCommand, RoleName, RoleOptions, Secret};
+pub use self::roles::{GrantObject, Privilege, READS_ALL, RoleCommand, RoleName, RoleOptions, Secret};
 use super::Parsed;
 use crate::backfill::target::Target;
 use crate::error::Error;

@@ -80,6 +80,14 @@ impl PlanSession for CatalogSession {
         self.session.clear_snapshot();
     }
 
+    fn end_transaction(&self) {
+        self.session.end_transaction();
+    }
+
+    fn unlock_all(&self) {
+        self.session.unlock_all();
+    }
+
     fn version(&self) -> u64 {
         match self.age.of_snapshot.load(Ordering::SeqCst) {
             u64::MAX => self.age.version.load(Ordering::SeqCst),

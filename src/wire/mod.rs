@@ -222,6 +222,12 @@ pub trait PlanSession: Send + Sync {
     /// Gives the snapshot back. Streams that still read it keep it.
     fn end_snapshot(&self);
 
+    /// Lets go of the locks that last as long as a transaction.
+    fn end_transaction(&self) {}
+
+    /// Lets go of the locks that last longer.
+    fn unlock_all(&self) {}
+
     /// The [`Planner::version`] that the snapshot is of; the present one without a snapshot.
     fn version(&self) -> u64;
 

@@ -128,6 +128,9 @@ impl Session {
         if self.transaction.status == Status::Idle {
             self.settings.write(Settings::roll_back);
             self.end_block();
+        } else if self.transaction.savepoints() == 0 {
+            // There is nothing that the block could come back to.
+            self.plans.end_transaction();
         }
         self.transaction.fail();
         self.idle();
@@ -140,6 +143,7 @@ impl Session {
 
     fn end_block(&mut self) {
         self.transaction.end();
+        self.plans.end_transaction();
         self.portals.clear();
         self.cursors.retain(|_, cursor| cursor.held.hold);
         self.release_snapshot();
@@ -440,6 +444,7 @@ impl Session {
                 self.statements.clear();
                 self.portals.clear();
                 self.cursors.clear();
+                self.plans.unlock_all();
                 self.settings.write(Settings::reset_all);
             }
             Discard::Plans => {

@@ -2,6 +2,7 @@
 
 mod idle;
 mod of_server;
+mod tls;
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -212,7 +213,12 @@ const SETTINGS: &[Setting] = &[
         "Output format of intervals.",
     )),
     user("jit", "off", Kind::Bool, "Has no effect: queries are never compiled."),
-    user("lock_timeout", "0", Kind::Milliseconds, "Has no effect: queries wait for no lock."),
+    user(
+        "lock_timeout",
+        "0",
+        Kind::Milliseconds,
+        "Cancels a statement that waits longer than this for an advisory lock; 0 is no limit.",
+    ),
     user("row_security", "on", Kind::Bool, "Has no effect: there are no row policies."),
     user(
         "search_path",
@@ -290,7 +296,7 @@ const SETTINGS: &[Setting] = &[
 
 /// All settings.
 pub(super) fn all() -> impl Iterator<Item = &'static Setting> {
-    SETTINGS.iter().chain(idle::SETTINGS).chain(of_server::SETTINGS)
+    SETTINGS.iter().chain(idle::SETTINGS).chain(tls::SETTINGS).chain(of_server::SETTINGS)
 }
 
 /// A setting by its lower-case name.

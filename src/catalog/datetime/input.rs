@@ -3,7 +3,8 @@
 use chrono::{Datelike as _, NaiveDate};
 use datafusion::arrow::array::timezone::Tz;
 
-use super::{DAY, SECOND, abbreviation, micros, to_local, to_utc, zone};
+use super::zones::abbreviation;
+use super::{DAY, SECOND, micros, to_local, to_utc, zone};
 use crate::error::{Error, Result};
 
 /// What the meaning of a text depends on.

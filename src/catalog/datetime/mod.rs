@@ -14,6 +14,7 @@ mod input;
 mod interval;
 mod pattern;
 mod unpattern;
+pub mod zones;
 
 pub use fields::{Source, Unit, bin, extract, trunc, trunc_interval};
 pub use input::{Moment, date, time, timestamp, timestamptz};
@@ -50,7 +51,7 @@ pub fn zone(name: &str) -> Result<Tz> {
     if let Ok(zone) = Tz::from_str(trimmed) {
         return Ok(zone);
     }
-    let offset = abbreviation(&trimmed.to_lowercase()).or_else(|| input::offset(trimmed));
+    let offset = zones::abbreviation(trimmed).or_else(|| input::offset(trimmed));
     offset
         .and_then(fixed)
         .or_else(|| titled(trimmed))
@@ -72,31 +73,6 @@ fn fixed(seconds: i32) -> Option<Tz> {
     let sign = if seconds < 0 { '-' } else { '+' };
     let minutes = seconds.abs() / 60;
     Tz::from_str(&format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60)).ok()
-}
-
-/// Seconds east of UTC.
-fn abbreviation(name: &str) -> Option<i32> {
-    Some(match name {
-        "z" | "zulu" | "utc" | "gmt" | "ut" | "wet" => 0,
-        "bst" | "cet" | "met" | "west" => 3600,
-        "cest" | "eet" | "mest" | "sast" => 7200,
-        "eest" | "msk" => 10_800,
-        "pkt" => 18_000,
-        "ist" => 19_800,
-        "jst" | "kst" => 32_400,
-        "aest" => 36_000,
-        "aedt" => 39_600,
-        "nzst" => 43_200,
-        "adt" => -10_800,
-        "edt" | "ast" => -14_400,
-        "est" | "cdt" => -18_000,
-        "cst" | "mdt" => -21_600,
-        "mst" | "pdt" => -25_200,
-        "pst" | "akdt" => -28_800,
-        "akst" => -32_400,
-        "hst" => -36_000,
-        _ => return None,
-    })
 }
 
 /// A time of UTC as that of a zone.

@@ -6,7 +6,8 @@ use datafusion::arrow::datatypes::{DataType, Field, Fields};
 use datafusion::common::ScalarValue;
 
 use super::sets::{list_field, records};
-use super::{Call, Definition, Returns, Value, derived, invalid};
+use super::{Call, Definition, Returns, Value, derived, invalid, stable, text};
+use crate::auth::quoted;
 use crate::catalog::types;
 use crate::error::{Error, Result};
 use crate::store::users;
@@ -15,12 +16,33 @@ use crate::store::users;
 const COLUMNS: [(&str, &str); 4] =
     [("grantor", "oid"), ("grantee", "oid"), ("privilege_type", "text"), ("is_grantable", "bool")];
 
-pub const FUNCTIONS: &[Definition] = &[derived(
-    "acl_items",
-    1..=1,
-    Returns::By(|_| Ok(list_field(Field::new("item", DataType::Struct(fields()?), true)))),
-    exploded,
-)];
+pub const FUNCTIONS: &[Definition] = &[
+    derived(
+        "acl_items",
+        1..=1,
+        Returns::By(|_| Ok(list_field(Field::new("item", DataType::Struct(fields()?), true)))),
+        exploded,
+    ),
+    stable("acldefault", 2..=2, "text[]", of_nothing_granted),
+];
+
+/// What PUBLIC and the owner may do with an object that nobody has granted anything on, by the letter of its kind.
+const DEFAULTS: [(&str, &str, &str); 13] = [
+    ("c", "", ""),
+    // As relacl has it.
+    ("r", "", "rA"),
+    ("s", "", "rwU"),
+    ("d", "Tc", "CTc"),
+    ("f", "X", "X"),
+    ("l", "U", "U"),
+    ("L", "", "rw"),
+    ("n", "", "UC"),
+    ("p", "", "sA"),
+    ("t", "", "C"),
+    ("F", "", "U"),
+    ("S", "", "U"),
+    ("T", "U", "U"),
+];
 
 /// Privileges and their letters in an access list.
 const PRIVILEGES: [(char, &str); 14] = [
@@ -68,6 +90,21 @@ fn exploded(call: &Call<'_>) -> Value {
         }
     }
     records(fields()?, columns)
+}
+
+/// The access list of an object whose own is NULL.
+fn of_nothing_granted(call: &Call<'_>) -> Value {
+    let (Some(kind), Some(owner)) = (call.text(0), call.integer(1)) else { return Ok(ScalarValue::Null) };
+    let (_, public, own) = DEFAULTS
+        .iter()
+        .find(|(known, ..)| *known == kind)
+        .ok_or_else(|| invalid("XX000", format!("unrecognized object type abbreviation: {kind}")))?;
+    let owner =
+        call.scope.read_privileges(|connection| users::name(connection, owner))?.unwrap_or_else(|| owner.to_string());
+    let owner = quoted(&owner);
+    let items = [("", *public), (&*owner, *own)].into_iter().filter(|(_, letters)| !letters.is_empty());
+    let items: Vec<_> = items.map(|(who, letters)| text(Some(format!("{who}={letters}/{owner}")))).collect();
+    Ok(ScalarValue::List(ScalarValue::new_list_nullable(&items, &DataType::Utf8)))
 }
 
 fn parts(item: &str) -> Option<(&str, &str, &str)> {

@@ -7,6 +7,7 @@ use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::DFSchema;
 use datafusion::error::Result as DfResult;
+use datafusion::functions::unicode::expr_fn::substring;
 use datafusion::functions_nested::expr_fn::array_element;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawFieldAccessExpr};
 use datafusion::logical_expr::{
@@ -29,7 +30,7 @@ pub fn all() -> Vec<ScalarUDF> {
     ]
 }
 
-/// `int2vector` and `oidvector` count from 0, all other arrays from 1. An item of an aggregate's array is taken from it:
+/// `int2vector` and `oidvector` count from 0, all other arrays from 1. So do names, whose items are their letters. An item of an aggregate's array is taken from it:
 /// DataFusion makes an nth_value of it, which takes no order and no column as its place.
 #[derive(Debug)]
 pub struct Vectors;
@@ -46,6 +47,13 @@ impl ExprPlanner for Vectors {
                 if expr.to_field(schema).is_ok_and(|(_, field)| is_vector(types::name_of(&field))) =>
             {
                 GetFieldAccess::ListIndex { key: Box::new(*key + lit(1_i64)) }
+            }
+            GetFieldAccess::ListIndex { key }
+                if expr.to_field(schema).is_ok_and(|(_, field)| types::name_of(&field) == "name")
+                    && let Some(char_in) = super::find("char_in") =>
+            {
+                let letter = substring(expr, key.cast_to(&DataType::Int64, schema)? + lit(1_i64), lit(1_i64));
+                return Ok(PlannerResult::Planned(char_in.call(vec![letter])));
             }
             GetFieldAccess::ListIndex { key } if matches!(expr, Expr::AggregateFunction(_)) => {
                 return Ok(PlannerResult::Planned(array_element(expr, *key)));

@@ -216,13 +216,14 @@ fn to_char(call: &Call<'_>) -> Value {
         Some(Temporal::Interval(interval)) => Facts::of_interval(interval),
         Some(Temporal::TimestampTz(at)) => {
             let zone = call.zone();
-            let offset = datetime::offset_at(at, &zone)?;
-            let name = chrono::TimeZone::from_utc_datetime(&zone, &datetime::naive(at)?).format("%Z").to_string();
-            // A zone that has no abbreviation here shows its offset.
-            let name = match name.starts_with(char::is_alphabetic) {
-                true => name,
-                false if offset == 0 => "UTC".into(),
-                false => format!("{:+03}", offset / 3600),
+            let named = call.scope.host.setting("timezone").unwrap_or_else(|| "UTC".into());
+            let (name, offset) = match datetime::zones::situation(&named, at) {
+                Ok(known) => (known.abbreviation, known.offset),
+                // One that is no name: its offset is what it is called.
+                Err(_) => {
+                    let offset = datetime::offset_at(at, &zone)?;
+                    (format!("{:+03}", offset / 3600), offset)
+                }
             };
             Facts::of_timestamp(datetime::to_local(at, &zone)?, Some((name, offset)))?
         }

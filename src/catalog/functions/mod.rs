@@ -22,6 +22,7 @@ use super::types;
 use crate::error::{Error, Result};
 
 mod acl;
+mod advisory;
 mod arrays;
 mod coalesce;
 mod datetime;
@@ -83,6 +84,7 @@ pub fn all() -> Vec<ScalarUDF> {
         .chain(super::casts::all())
         .chain(coalesce::all())
         .chain([record::named_struct(), sleep::pg_sleep()])
+        .chain(advisory::waiting())
         .collect()
 }
 
@@ -92,6 +94,7 @@ fn definitions() -> impl Iterator<Item = &'static Definition> {
         describe::FUNCTIONS,
         names::FUNCTIONS,
         acl::FUNCTIONS,
+        advisory::FUNCTIONS,
         privileges::FUNCTIONS,
         sizes::FUNCTIONS,
         format::FUNCTIONS,

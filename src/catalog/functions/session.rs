@@ -1,6 +1,5 @@
 //! Functions about the session and the server.
 
-use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 
 use super::super::DATABASE;
@@ -134,11 +133,6 @@ pub const FUNCTIONS: &[Definition] = &[
     volatile("clock_timestamp", 0..=0, "timestamptz", |_| {
         Ok(ScalarValue::TimestampMicrosecond(Some(now_micros()), Some(UTC.into())))
     }),
-    // There is nothing that two sessions could fight over: a lock is always free, and letting go of it works.
-    stable("pg_blocking_pids", 1..=1, "int4[]", |_| {
-        Ok(ScalarValue::List(ScalarValue::new_list_nullable(&[], &DataType::Int32)))
-    }),
-    volatile("pg_advisory_unlock_all", 0..=0, "text", |_| Ok(text(Some("")))),
 ];
 
 fn user(call: &Call<'_>) -> Value {

@@ -159,8 +159,7 @@ pub fn system_columns(select: &mut Select) {
         fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
             // Of one relation alone, the name needs no other before it.
             if let (Expr::Identifier(column), [(alias, name)]) = (&*expr, self.0.as_slice())
-                && is_catalog_table(name)
-                && FROZEN.contains(&column.value.as_str())
+                && (column.value == "tableoid" || is_catalog_table(name) && FROZEN.contains(&column.value.as_str()))
             {
                 *expr = Expr::CompoundIdentifier(vec![Ident::with_quote('"', alias), column.clone()]);
             }
@@ -178,7 +177,7 @@ pub fn system_columns(select: &mut Select) {
                 && let Some((_, name)) = self.0.iter().find(|(alias, _)| *alias == fold(relation))
             {
                 let name = Expr::Value(Value::SingleQuotedString(name.clone()).into());
-                *expr = call(&oid_function("regclass"), vec![name]);
+                *expr = call(&oid_function("oid"), vec![call(&oid_function("regclass"), vec![name])]);
             }
             ControlFlow::Continue(())
         }

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// PostgreSQL's role that reads everything: `tidegate_viewer` under another name.
+pub const READS_ALL: &str = "pg_read_all_data";
+
 /// A statement on users and roles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RoleCommand {
@@ -88,6 +91,10 @@ pub struct RoleOptions {
     pub connection_limit: Option<i32>,
     /// `VALID UNTIL`, as text.
     pub valid_until: Option<String>,
+    /// `IN ROLE`, of a new role: those that it becomes a member of.
+    pub in_roles: Vec<String>,
+    /// `ROLE`, of a new role: those that become its members.
+    pub members: Vec<RoleName>,
 }
 
 /// A password. It can't be printed.
@@ -113,6 +120,8 @@ pub enum Privilege {
     Usage,
     /// `CONNECT`, on the database: who has LOGIN has it.
     Connect,
+    /// `EXECUTE`, on functions: everybody has it.
+    Execute,
     /// `ALL [PRIVILEGES]`: whatever the object has.
     All,
 }
@@ -131,6 +140,8 @@ pub enum GrantObject {
     Schemas(Vec<String>),
     /// `DATABASE names`
     Databases(Vec<String>),
+    /// `{FUNCTION | PROCEDURE | ROUTINE} names`, or all of some schemas.
+    Functions,
     /// `ALL {TABLES | SOURCES | MATERIALIZED VIEWS} IN SCHEMA names`: those that there are now.
     AllIn {
         /// The kind that was named; none for TABLES, which are all.

@@ -58,6 +58,11 @@ impl<'a> Cursor<'a> {
         self.peek(0).is_none()
     }
 
+    /// Takes whatever comes next.
+    pub fn skip(&mut self) {
+        self.parser.advance_token();
+    }
+
     /// Takes all that is left.
     pub fn skip_rest(&mut self) {
         while !self.at_end() {

@@ -5,12 +5,12 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 use super::cursor::{Cursor, Literal};
 use super::unsupported;
 use crate::command::ast::{
-    Command, Elsewhere, GrantObject, ObjectKind, Privilege, RoleCommand, RoleName, RoleOptions, Secret,
+    Command, Elsewhere, GrantObject, ObjectKind, Privilege, READS_ALL, RoleCommand, RoleName, RoleOptions, Secret,
 };
 use crate::error::{Error, Result};
 
 const CREATE: &str = "CREATE {USER | ROLE} name [WITH] [LOGIN | NOLOGIN] [PASSWORD 'x' | PASSWORD NULL] \
-    [SUPERUSER | NOSUPERUSER] [CONNECTION LIMIT n] [VALID UNTIL 'time']";
+    [SUPERUSER | NOSUPERUSER] [CONNECTION LIMIT n] [VALID UNTIL 'time'] [IN ROLE name, ...] [ROLE name, ...]";
 const ALTER: &str = "ALTER {USER | ROLE} name {[WITH] options as in CREATE USER | RENAME TO name}";
 const DROP: &str = "DROP {USER | ROLE} [IF EXISTS] name, ...";
 const GRANT: &str = "GRANT {SELECT | ALTER | CREATE | USAGE | CONNECT | ALL [PRIVILEGES]} ON {[TABLE] name | SOURCE name | \
@@ -33,7 +33,7 @@ pub(super) fn create(cursor: &mut Cursor<'_>) -> Result<Command> {
     cursor.form = Some(CREATE);
     let is_user = cursor.one_of(&["USER", "ROLE"])? == "USER";
     let name = new_name(cursor)?;
-    let mut options = options(cursor)?;
+    let mut options = options(cursor, true)?;
     options.login.get_or_insert(is_user);
     Ok(Command::Role(RoleCommand::Create { name, options }))
 }
@@ -54,7 +54,7 @@ pub(super) fn alter(cursor: &mut Cursor<'_>) -> Result<Command> {
     if cursor.at_end() {
         return Err(cursor.expected(&OPTIONS));
     }
-    Ok(Command::Role(RoleCommand::Alter { role, options: options(cursor)? }))
+    Ok(Command::Role(RoleCommand::Alter { role, options: options(cursor, false)? }))
 }
 
 /// After the word DROP.
@@ -127,7 +127,7 @@ pub(super) fn grant(cursor: &mut Cursor<'_>, revoke: bool) -> Result<Command> {
         check_privileges(&privileges, &on)?;
         RoleCommand::Privileges { revoke, privileges, on, grantees }
     } else {
-        let roles = cursor.list(Cursor::name)?;
+        let roles = cursor.list(role_to_join)?;
         let members = to_whom(cursor, revoke, false)?;
         RoleCommand::Membership { revoke, roles, members }
     };
@@ -175,12 +175,15 @@ fn new_name(cursor: &mut Cursor<'_>) -> Result<String> {
     Ok(name)
 }
 
-fn options(cursor: &mut Cursor<'_>) -> Result<RoleOptions> {
+fn options(cursor: &mut Cursor<'_>, is_new: bool) -> Result<RoleOptions> {
     cursor.accept(&["WITH"]);
     let mut options = RoleOptions::default();
     while !cursor.at_end() {
         let index = cursor.index();
         if cursor.accept_one_of(&ANYWAY).is_some() {
+            continue;
+        }
+        if is_new && memberships(cursor, &mut options)? {
             continue;
         }
         refuse_other(cursor)?;
@@ -220,6 +223,35 @@ fn options(cursor: &mut Cursor<'_>) -> Result<RoleOptions> {
     Ok(options)
 }
 
+/// `IN ROLE` or `ROLE`, in the words of all versions. False: it is neither.
+fn memberships(cursor: &mut Cursor<'_>, options: &mut RoleOptions) -> Result<bool> {
+    if cursor.accept(&["IN", "ROLE"]) || cursor.accept(&["IN", "GROUP"]) {
+        options.in_roles.extend(cursor.list(role_to_join)?);
+        return Ok(true);
+    }
+    let is_members = cursor.accept_one_of(&["ROLE", "USER"]).is_some();
+    if is_members {
+        options.members.extend(cursor.list(owning)?);
+    }
+    Ok(is_members)
+}
+
+/// A role that somebody is to become a member of.
+fn role_to_join(cursor: &mut Cursor<'_>) -> Result<String> {
+    let name = cursor.name()?;
+    let hint = match name.as_str() {
+        "pg_monitor" | "pg_read_all_settings" | "pg_read_all_stats" | "pg_stat_scan_tables" => {
+            "tidegate_viewer reads every table and view; tidegate_operator sees what others run, too."
+        }
+        "pg_signal_backend" => "tidegate_operator cancels and ends what others run; it rescales, too.",
+        other if other.starts_with("pg_") && other != READS_ALL => {
+            "tidegate_viewer reads everything, tidegate_operator rescales."
+        }
+        _ => return Ok(name),
+    };
+    Err(unsupported::error(&format!("role {name}"), hint))
+}
+
 fn password(cursor: &mut Cursor<'_>) -> Result<Option<Secret>> {
     let index = cursor.index();
     match cursor.accept_literal() {
@@ -250,8 +282,9 @@ fn refuse_other(cursor: &Cursor<'_>) -> Result<()> {
         () if cursor.at(&["BYPASSRLS"]) => ("BYPASSRLS", "There is no row-level security."),
         () if cursor.at(&["UNENCRYPTED"]) => ("UNENCRYPTED PASSWORD", "Only verifiers are kept: PASSWORD 'x'."),
         () if cursor.at(&["OAUTH"]) => ("OAUTH", "PASSWORD 'x' is how users prove themselves."),
-        () if ["IN", "ROLE", "ADMIN", "USER", "SYSID"].iter().any(|word| cursor.at(&[word])) => {
-            ("a membership in CREATE USER", "GRANT role TO user, after it.")
+        () if cursor.at(&["ADMIN"]) => ("ADMIN in CREATE USER", OWNERS_GRANT),
+        () if ["IN", "ROLE", "USER", "SYSID"].iter().any(|word| cursor.at(&[word])) => {
+            ("a membership in ALTER USER", "GRANT role TO user.")
         }
         () => return Ok(()),
     };
@@ -259,7 +292,7 @@ fn refuse_other(cursor: &Cursor<'_>) -> Result<()> {
 }
 
 fn privilege(cursor: &mut Cursor<'_>, revoke: bool) -> Result<Privilege> {
-    const REFUSED: [(&str, &str); 9] = [
+    const REFUSED: [(&str, &str); 8] = [
         ("INSERT", "No rows are written through SQL: grant SELECT or ALTER."),
         ("UPDATE", "No rows are written through SQL: grant SELECT or ALTER."),
         ("DELETE", "No rows are written through SQL: grant SELECT or ALTER."),
@@ -268,11 +301,11 @@ fn privilege(cursor: &mut Cursor<'_>, revoke: bool) -> Result<Privilege> {
         ("TRIGGER", "There are no triggers: grant SELECT or ALTER."),
         ("TEMPORARY", "There are no temporary tables."),
         ("TEMP", "There are no temporary tables."),
-        ("EXECUTE", "Everybody may call every function."),
     ];
     // What everybody has can be granted, but not be taken away.
-    const HELD: [(&str, &str); 2] = [
+    const HELD: [(&str, &str); 3] = [
         ("USAGE", "Everybody may use every schema: revoke SELECT on what is in it."),
+        ("EXECUTE", "Everybody may call every function."),
         ("CONNECT", "Who has LOGIN may connect: ALTER USER name NOLOGIN."),
     ];
     let refused = REFUSED.iter().chain(if revoke { &HELD[..] } else { &[] });
@@ -280,12 +313,13 @@ fn privilege(cursor: &mut Cursor<'_>, revoke: bool) -> Result<Privilege> {
         let statement = if revoke { "REVOKE" } else { "GRANT" };
         return Err(unsupported::error(&format!("{statement} {word}"), hint));
     }
-    let privilege = match cursor.one_of(&["SELECT", "ALTER", "CREATE", "USAGE", "CONNECT", "ALL"])? {
+    let privilege = match cursor.one_of(&["SELECT", "ALTER", "CREATE", "USAGE", "CONNECT", "EXECUTE", "ALL"])? {
         "SELECT" => Privilege::Select,
         "ALTER" => Privilege::Alter,
         "CREATE" => Privilege::Create,
         "USAGE" => Privilege::Usage,
         "CONNECT" => Privilege::Connect,
+        "EXECUTE" => Privilege::Execute,
         _ => {
             cursor.accept(&["PRIVILEGES"]);
             Privilege::All
@@ -303,6 +337,9 @@ fn object(cursor: &mut Cursor<'_>) -> Result<GrantObject> {
     }
     if cursor.accept(&["SCHEMA"]) {
         return Ok(GrantObject::Schemas(cursor.list(Cursor::name)?));
+    }
+    if functions(cursor)? {
+        return Ok(GrantObject::Functions);
     }
     let all: [(&[&str], _); 3] = [
         (&["ALL", "TABLES", "IN", "SCHEMA"], None),
@@ -333,19 +370,49 @@ fn object(cursor: &mut Cursor<'_>) -> Result<GrantObject> {
     Ok(GrantObject::Relations { kind, names })
 }
 
+/// Functions, by name or all of some schemas. False: it is something else.
+fn functions(cursor: &mut Cursor<'_>) -> Result<bool> {
+    for word in ["FUNCTIONS", "PROCEDURES", "ROUTINES"] {
+        if cursor.accept(&["ALL", word, "IN", "SCHEMA"]) {
+            return cursor.list(Cursor::name).map(|_| true);
+        }
+    }
+    if cursor.accept_one_of(&["FUNCTION", "PROCEDURE", "ROUTINE"]).is_none() {
+        return Ok(false);
+    }
+    cursor.list(|cursor| {
+        cursor.qualified()?;
+        let mut open = usize::from(cursor.accept_token(&Token::LParen));
+        // The types of its parameters: whichever is meant, everybody may call it.
+        while open > 0 {
+            match cursor.peek(0) {
+                Some(Token::LParen) => open += 1,
+                Some(Token::RParen) => open -= 1,
+                Some(_) => {}
+                None => return Err(cursor.unexpected()),
+            }
+            cursor.skip();
+        }
+        Ok(())
+    })?;
+    Ok(true)
+}
+
 fn check_privileges(privileges: &[Privilege], on: &GrantObject) -> Result<()> {
     let kind = match on {
         GrantObject::Schemas(_) => "schema",
         GrantObject::Databases(_) => "database",
+        GrantObject::Functions => "function",
         GrantObject::Relations { .. } | GrantObject::AllIn { .. } => "relation",
     };
     for privilege in privileges {
         let (word, fits) = match privilege {
-            Privilege::Create => ("CREATE", kind != "relation"),
+            Privilege::Create => ("CREATE", matches!(kind, "schema" | "database")),
             Privilege::Usage => ("USAGE", kind == "schema"),
             Privilege::Connect => ("CONNECT", kind == "database"),
-            Privilege::Select => ("SELECT", kind != "database"),
-            Privilege::Alter => ("ALTER", kind != "database"),
+            Privilege::Select => ("SELECT", matches!(kind, "schema" | "relation")),
+            Privilege::Alter => ("ALTER", matches!(kind, "schema" | "relation")),
+            Privilege::Execute => ("EXECUTE", kind == "function"),
             Privilege::All => ("ALL", true),
         };
         if !fits {

@@ -9,7 +9,7 @@ use super::Runner;
 use crate::auth::scram::verifier_of;
 use crate::auth::{Action, Object, authorize};
 use crate::catalog::DATABASE;
-use crate::command::ast::{GrantObject, Privilege, RoleCommand, RoleName, RoleOptions, Secret, no_schema};
+use crate::command::ast::{GrantObject, Privilege, READS_ALL, RoleCommand, RoleName, RoleOptions, Secret, no_schema};
 use crate::error::{Error, Result};
 use crate::store::relations::{self, RelationKind};
 use crate::store::rescales::{Asked, Outcome as Decision};
@@ -31,10 +31,17 @@ impl Runner {
                     connection_limit: -1,
                     valid_until: None,
                 };
+                let (roles, members) = (options.in_roles.clone(), options.members.clone());
                 let new = with_options(new, hashed(options)?)?;
                 refuse_open(self.beyond_loopback, &new)?;
-                self.store.write(Durability::Full, move |tx| users::insert(tx, &new)).await?;
-                ("CREATE ROLE", Vec::new())
+                let write = move |tx: &rusqlite::Transaction<'_>| {
+                    users::insert(tx, &new)?;
+                    let it = || vec![RoleName::Named(new.name.clone())];
+                    let mut notices = memberships(tx, &user, false, &roles, &it())?;
+                    notices.extend(memberships(tx, &user, false, &[new.name.clone()], &members)?);
+                    Ok(notices)
+                };
+                ("CREATE ROLE", self.store.write(Durability::Full, write).await?)
             }
             RoleCommand::Alter { role, options } => {
                 let (beyond_loopback, options) = (self.beyond_loopback, hashed(options)?);
@@ -69,7 +76,7 @@ impl Runner {
                 let still = self.privileges(&user, revoke, &privileges, &on, &grantees).await?;
                 match revoke {
                     true => ("REVOKE", still.into_iter().chain(kept_anyway(&privileges, &on)).collect()),
-                    false => ("GRANT", held_anyway(&privileges)),
+                    false => ("GRANT", held_anyway(&privileges, &on)),
                 }
             }
             RoleCommand::Reassign { from, to } => {
@@ -88,7 +95,8 @@ impl Runner {
                 ("DROP OWNED", Vec::new())
             }
             RoleCommand::Membership { revoke, roles, members } => {
-                let notices = self.memberships(user, revoke, roles, members).await?;
+                let write = move |tx: &rusqlite::Transaction<'_>| memberships(tx, &user, revoke, &roles, &members);
+                let notices = self.store.write(Durability::Full, write).await?;
                 (if revoke { "REVOKE ROLE" } else { "GRANT ROLE" }, notices)
             }
         };
@@ -211,35 +219,36 @@ impl Runner {
         }
         Ok(still.into_iter().map(|what| Notice::warning("01006", what)).collect())
     }
+}
 
-    async fn memberships(
-        &self,
-        user: String,
-        revoke: bool,
-        roles: Vec<String>,
-        members: Vec<RoleName>,
-    ) -> Result<Vec<Notice>> {
-        let write = move |tx: &rusqlite::Transaction<'_>| {
-            let grantor = users::get(tx, &user)?.id;
-            let mut notices = Vec::new();
-            for role in &roles {
-                let role = users::get(tx, role)?;
-                for member in &members {
-                    let member = users::get(tx, &name_of(member, &user))?;
-                    let (a, b) = (&member.name, &role.name);
-                    if revoke && !users::remove_member(tx, &role, &member)? {
-                        let message = format!("role \"{a}\" is not a member of role \"{b}\"");
-                        notices.push(Notice::warning("01000", message));
-                    } else if !revoke && !users::add_member(tx, &role, &member, grantor)? {
-                        let message = format!("role \"{a}\" is already a member of role \"{b}\"");
-                        notices.push(Notice::notice(message));
-                    }
-                }
+/// Makes roles members of others, or ends that.
+fn memberships(
+    tx: &Connection,
+    user: &str,
+    revoke: bool,
+    roles: &[String],
+    members: &[RoleName],
+) -> Result<Vec<Notice>> {
+    let grantor = users::get(tx, user)?.id;
+    let mut notices = Vec::new();
+    for name in roles {
+        let role = users::get(tx, if name == READS_ALL { users::VIEWER } else { name })?;
+        if role.name != *name {
+            notices.push(Notice::notice(format!("{name} is {} here", role.name)));
+        }
+        for member in members {
+            let member = users::get(tx, &name_of(member, user))?;
+            let (a, b) = (&member.name, &role.name);
+            if revoke && !users::remove_member(tx, &role, &member)? {
+                let message = format!("role \"{a}\" is not a member of role \"{b}\"");
+                notices.push(Notice::warning("01000", message));
+            } else if !revoke && !users::add_member(tx, &role, &member, grantor)? {
+                let message = format!("role \"{a}\" is already a member of role \"{b}\"");
+                notices.push(Notice::notice(message));
             }
-            Ok(notices)
-        };
-        self.store.write(Durability::Full, write).await
+        }
     }
+    Ok(notices)
 }
 
 /// While others than this machine can connect, everybody who may has a password.
@@ -330,7 +339,7 @@ fn words(privileges: &[Privilege], is_schema: bool) -> Vec<&'static str> {
         Privilege::Alter => Some("ALTER"),
         Privilege::Create => Some("CREATE"),
         Privilege::Select | Privilege::All => Some("SELECT"),
-        Privilege::Usage | Privilege::Connect => None,
+        Privilege::Usage | Privilege::Connect | Privilege::Execute => None,
     };
     privileges.iter().filter_map(word).collect()
 }
@@ -356,13 +365,19 @@ fn held_by_schema(connection: &Connection, object: i64, grantee: i32, privilege:
 
 /// What everybody keeps though all was taken away.
 fn kept_anyway(privileges: &[Privilege], on: &GrantObject) -> Option<Notice> {
-    let is_all = privileges.contains(&Privilege::All) && matches!(on, GrantObject::Schemas(_));
-    is_all.then(|| Notice::warning("01006", "everybody keeps USAGE on every schema"))
+    let kept = match on {
+        GrantObject::Schemas(_) => "everybody keeps USAGE on every schema",
+        GrantObject::Functions => "everybody keeps EXECUTE on every function",
+        _ => return None,
+    };
+    privileges.contains(&Privilege::All).then(|| Notice::warning("01006", kept))
 }
 
 /// Tells who granted what everybody has that it needn't be granted.
-fn held_anyway(privileges: &[Privilege]) -> Vec<Notice> {
+fn held_anyway(privileges: &[Privilege], on: &GrantObject) -> Vec<Notice> {
     let told = privileges.iter().filter_map(|privilege| match privilege {
+        Privilege::Execute => Some("everybody has EXECUTE on every function"),
+        Privilege::All if *on == GrantObject::Functions => Some("everybody has EXECUTE on every function"),
         Privilege::Usage => Some("everybody has USAGE on every schema"),
         Privilege::Connect => Some("everybody with LOGIN has CONNECT on the database"),
         Privilege::Select | Privilege::Alter | Privilege::Create | Privilege::All => None,
@@ -390,6 +405,8 @@ fn objects(connection: &Connection, user: &str, on: &GrantObject) -> Result<Vec<
                 oids.push((oid, true));
             }
         }
+        // Nothing is kept of it.
+        GrantObject::Functions => {}
         GrantObject::Databases(names) => {
             if let Some(other) = names.iter().find(|name| *name != DATABASE) {
                 let message = format!("database \"{other}\" does not exist");
