@@ -40,6 +40,9 @@ pub enum Until {
     TransactionEnds,
 }
 
+/// How many things may be locked at a time, on all sessions together.
+const MOST: usize = 10_000;
+
 /// All locks of a server.
 #[derive(Debug, Default)]
 pub struct Locks {
@@ -96,12 +99,19 @@ impl State {
         false
     }
 
-    fn take(&mut self, pid: i32, lock: Lock, until: Until) -> bool {
-        let free = self.blockers(pid, lock).is_empty();
-        if free {
-            *self.held.entry(lock.key).or_default().entry((pid, lock.shared, until)).or_default() += 1;
+    fn take(&mut self, pid: i32, lock: Lock, until: Until) -> Result<bool> {
+        if !self.blockers(pid, lock).is_empty() {
+            return Ok(false);
         }
-        free
+        if self.held.len() >= MOST && !self.held.contains_key(&lock.key) {
+            return Err(Error::LimitReached {
+                sqlstate: "53200",
+                message: format!("{MOST} advisory locks are held already"),
+                hint: "SELECT pid, count(*) FROM pg_locks GROUP BY pid tells by whom.".into(),
+            });
+        }
+        *self.held.entry(lock.key).or_default().entry((pid, lock.shared, until)).or_default() += 1;
+        Ok(true)
     }
 
     /// Takes away what `keep` doesn't keep.
@@ -119,19 +129,22 @@ impl Locks {
     }
 
     /// Takes a lock if that needs no waiting.
-    pub fn try_lock(&self, pid: i32, lock: Lock, until: Until) -> bool {
+    ///
+    /// # Errors
+    /// There are too many locks.
+    pub fn try_lock(&self, pid: i32, lock: Lock, until: Until) -> Result<bool> {
         self.state().take(pid, lock, until)
     }
 
     /// Takes a lock, and waits for it as long as `limit` says.
     ///
     /// # Errors
-    /// The sessions would wait for each other; it took too long.
+    /// The sessions would wait for each other; it took too long; there are too many locks.
     pub async fn lock(&self, pid: i32, lock: Lock, until: Until, limit: Option<Duration>) -> Result<()> {
         let failed = |sqlstate, message: &str| Error::Session { sqlstate, message: message.to_owned() };
         {
             let mut state = self.state();
-            if state.take(pid, lock, until) {
+            if state.take(pid, lock, until)? {
                 return Ok(());
             }
             if state.is_deadlock(pid, lock) {
@@ -146,8 +159,8 @@ impl Locks {
                 tokio::pin!(released);
                 // From here on no release is missed.
                 released.as_mut().enable();
-                if self.state().take(pid, lock, until) {
-                    return;
+                if self.state().take(pid, lock, until)? {
+                    return Ok(());
                 }
                 released.await;
             }
@@ -155,11 +168,8 @@ impl Locks {
         match limit {
             Some(limit) => tokio::time::timeout(limit, taken)
                 .await
-                .map_err(|_| failed("55P03", "canceling statement due to lock timeout")),
-            None => {
-                taken.await;
-                Ok(())
-            }
+                .map_err(|_| failed("55P03", "canceling statement due to lock timeout"))?,
+            None => taken.await,
         }
     }
 
@@ -276,15 +286,15 @@ mod tests {
     #[test]
     fn locks_are_counted_and_end_with_what_they_were_taken_for() {
         let locks = Locks::default();
-        assert!(locks.try_lock(1, ONE, Until::Unlocked) && locks.try_lock(1, ONE, Until::Unlocked));
-        assert!(locks.try_lock(1, TWO, Until::TransactionEnds));
-        assert!(!locks.try_lock(2, ONE, Until::Unlocked));
+        assert!(locks.try_lock(1, ONE, Until::Unlocked).unwrap() && locks.try_lock(1, ONE, Until::Unlocked).unwrap());
+        assert!(locks.try_lock(1, TWO, Until::TransactionEnds).unwrap());
+        assert!(!locks.try_lock(2, ONE, Until::Unlocked).unwrap());
         assert!(!locks.unlock(2, ONE) && !locks.unlock(1, TWO));
-        assert!(locks.unlock(1, ONE) && !locks.try_lock(2, ONE, Until::Unlocked));
-        assert!(locks.unlock(1, ONE) && locks.try_lock(2, ONE, Until::Unlocked));
-        assert!(!locks.try_lock(2, TWO, Until::Unlocked));
+        assert!(locks.unlock(1, ONE) && !locks.try_lock(2, ONE, Until::Unlocked).unwrap());
+        assert!(locks.unlock(1, ONE) && locks.try_lock(2, ONE, Until::Unlocked).unwrap());
+        assert!(!locks.try_lock(2, TWO, Until::Unlocked).unwrap());
         locks.end_transaction(1);
-        assert!(locks.try_lock(2, TWO, Until::Unlocked));
+        assert!(locks.try_lock(2, TWO, Until::Unlocked).unwrap());
         locks.end_session(2);
         assert!(locks.all().is_empty());
     }
@@ -292,15 +302,17 @@ mod tests {
     #[test]
     fn shared_locks_exclude_only_the_others() {
         let (locks, shared) = (Locks::default(), Lock { shared: true, ..ONE });
-        assert!(locks.try_lock(1, shared, Until::Unlocked) && locks.try_lock(2, shared, Until::Unlocked));
-        assert!(!locks.try_lock(1, ONE, Until::Unlocked));
-        assert!(locks.unlock(2, shared) && locks.try_lock(1, ONE, Until::Unlocked));
+        assert!(
+            locks.try_lock(1, shared, Until::Unlocked).unwrap() && locks.try_lock(2, shared, Until::Unlocked).unwrap()
+        );
+        assert!(!locks.try_lock(1, ONE, Until::Unlocked).unwrap());
+        assert!(locks.unlock(2, shared) && locks.try_lock(1, ONE, Until::Unlocked).unwrap());
     }
 
     #[tokio::test]
     async fn who_waits_gets_it_and_who_would_wait_for_itself_does_not() {
         let locks = Arc::new(Locks::default());
-        assert!(locks.try_lock(1, ONE, Until::Unlocked) && locks.try_lock(2, TWO, Until::Unlocked));
+        assert!(locks.try_lock(1, ONE, Until::Unlocked).unwrap() && locks.try_lock(2, TWO, Until::Unlocked).unwrap());
         let waiting = tokio::spawn({
             let locks = Arc::clone(&locks);
             async move { locks.lock(2, ONE, Until::Unlocked, None).await }
@@ -315,5 +327,19 @@ mod tests {
         let late = locks.lock(1, ONE, Until::Unlocked, Some(Duration::from_millis(1))).await.unwrap_err();
         assert_eq!(late.to_string(), "canceling statement due to lock timeout");
         assert!(locks.blockers(1).is_empty());
+    }
+
+    #[test]
+    fn there_are_only_so_many() {
+        let locks = Locks::default();
+        let lock = |number| Lock { key: Key(0, number, 1), shared: false };
+        for number in 0..10_000 {
+            assert!(locks.try_lock(1, lock(number), Until::Unlocked).unwrap());
+        }
+        assert_eq!(locks.try_lock(1, lock(10_000), Until::Unlocked).unwrap_err().sqlstate(), "53200");
+        // What is held can be taken again, and asked for by others.
+        assert!(locks.try_lock(1, lock(0), Until::Unlocked).unwrap());
+        assert!(!locks.try_lock(2, lock(0), Until::Unlocked).unwrap());
+        assert!(locks.unlock(1, lock(1)) && locks.try_lock(2, lock(10_000), Until::Unlocked).unwrap());
     }
 }

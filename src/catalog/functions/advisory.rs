@@ -96,7 +96,8 @@ fn lock(call: &Call<'_>, function: &str, shared: bool) -> Result<Option<Lock>> {
 
 fn take(call: &Call<'_>, function: &str, shared: bool, until: Until) -> Value {
     let lock = lock(call, function, shared)?;
-    Ok(ScalarValue::Boolean(lock.map(|lock| call.scope.locks.try_lock(call.scope.pid, lock, until))))
+    let taken = lock.map(|lock| call.scope.locks.try_lock(call.scope.pid, lock, until)).transpose()?;
+    Ok(ScalarValue::Boolean(taken))
 }
 
 fn release(call: &Call<'_>, function: &str, shared: bool) -> Value {

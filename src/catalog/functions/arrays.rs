@@ -30,8 +30,9 @@ pub fn all() -> Vec<ScalarUDF> {
     ]
 }
 
-/// `int2vector` and `oidvector` count from 0, all other arrays from 1. So do names, whose items are their letters. An item of an aggregate's array is taken from it:
-/// DataFusion makes an nth_value of it, which takes no order and no column as its place.
+/// `int2vector` and `oidvector` count from 0, all other arrays from 1. So do names, whose items are their letters. An
+/// item of an aggregate's array is taken from it: DataFusion makes an nth_value of it, which takes no order and no column
+/// as its place.
 #[derive(Debug)]
 pub struct Vectors;
 
