@@ -10,9 +10,10 @@ use crate::auth::{Action, Object, authorize};
 use crate::command::ast::{
     Alter, AlterAction, Command, CreateView, InvalidValue, RoleCommand, RoleName, RoleOptions, Show,
 };
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::store::relations::{self, RelationKind};
 use crate::store::{Context as _, Store};
+use crate::wire::Notice;
 use crate::wire::errors::from_datafusion;
 
 /// The schema of sources and views.
@@ -71,6 +72,17 @@ pub(super) fn check(store: &Store, user: &str, command: &Command) -> Result<()> 
             },
         }
     })
+}
+
+/// What a dry run adds for who may look, but not act: whether it is safe is another question than who may do it.
+pub(super) fn only_looking(store: &Store, user: &str, alter: &Alter) -> Result<Option<Notice>> {
+    let kind = relation_kind(alter.kind);
+    match store.snapshot()?.with(|connection| on_relation(connection, user, Action::Alter, kind, &alter.name)) {
+        Err(refused @ Error::Privilege { .. }) => {
+            Ok(Some(Notice::notice(format!("the ALTER itself would be refused: {refused}"))))
+        }
+        other => other.map(|()| None),
+    }
 }
 
 /// Everybody may change their own password, and nothing else of themselves.

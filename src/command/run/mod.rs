@@ -2,6 +2,7 @@
 
 mod allowed;
 pub mod explain;
+mod grants;
 mod history;
 mod roles;
 mod show;
@@ -425,7 +426,8 @@ impl CommandRunner for Runner {
             Command::Explain { json, alter } => {
                 let policy = policy(caller)?;
                 let rows = explain::explain(&self.store, &(self.surroundings)(), policy, json, &alter)?;
-                Ok(Outcome::Rows { rows, tag: "EXPLAIN".into(), notices: Vec::new() })
+                let notices = allowed::only_looking(&self.store, &caller.user, &alter)?.into_iter().collect();
+                Ok(Outcome::Rows { rows, tag: "EXPLAIN".into(), notices })
             }
             Command::CancelRescale(id) => {
                 self.engine.cancel_rescale(RescaleId(id), &caller.user).await?;

@@ -1,20 +1,17 @@
-//! Running the statements on users, roles and grants. Each is one transaction.
-
-use std::collections::BTreeSet;
+//! Running the statements on users and roles. Each is one transaction.
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime};
-use rusqlite::{Connection, OptionalExtension as _};
+use rusqlite::Connection;
 
 use super::Runner;
 use crate::auth::scram::verifier_of;
 use crate::auth::{Action, Object, authorize};
-use crate::catalog::DATABASE;
-use crate::command::ast::{GrantObject, Privilege, READS_ALL, RoleCommand, RoleName, RoleOptions, Secret, no_schema};
+use crate::command::ast::{READS_ALL, RoleCommand, RoleName, RoleOptions, Secret};
 use crate::error::{Error, Result};
+use crate::store::Durability;
 use crate::store::relations::{self, RelationKind};
 use crate::store::rescales::{Asked, Outcome as Decision};
-use crate::store::users::{self, PUBLIC, ROOT, User};
-use crate::store::{Context as _, Durability};
+use crate::store::users::{self, ROOT, User};
 use crate::wire::{Caller, Notice, Outcome};
 
 impl Runner {
@@ -38,7 +35,7 @@ impl Runner {
                     users::insert(tx, &new)?;
                     let it = || vec![RoleName::Named(new.name.clone())];
                     let mut notices = memberships(tx, &user, false, &roles, &it())?;
-                    notices.extend(memberships(tx, &user, false, &[new.name.clone()], &members)?);
+                    notices.extend(memberships(tx, &user, false, std::slice::from_ref(&new.name), &members)?);
                     Ok(notices)
                 };
                 ("CREATE ROLE", self.store.write(Durability::Full, write).await?)
@@ -73,11 +70,8 @@ impl Runner {
             }
             RoleCommand::Drop { names, if_exists } => ("DROP ROLE", self.drop_roles(&user, names, if_exists).await?),
             RoleCommand::Privileges { revoke, privileges, on, grantees } => {
-                let still = self.privileges(&user, revoke, &privileges, &on, &grantees).await?;
-                match revoke {
-                    true => ("REVOKE", still.into_iter().chain(kept_anyway(&privileges, &on)).collect()),
-                    false => ("GRANT", held_anyway(&privileges, &on)),
-                }
+                let notices = self.privileges(&user, revoke, &privileges, &on, &grantees).await?;
+                (if revoke { "REVOKE" } else { "GRANT" }, notices)
             }
             RoleCommand::Reassign { from, to } => {
                 let write = move |tx: &rusqlite::Transaction<'_>| {
@@ -148,7 +142,7 @@ impl Runner {
         let (relation, to) = self.store.snapshot()?.with(|connection| {
             let relation = relations::get(connection, kind, name)?;
             let object = Object::Relation { oid: relation.id.into(), kind: kind.as_str(), name };
-            own(connection, user, object)?;
+            authorize(connection, user, Action::Own, object)?;
             let to = users::get(connection, &name_of(to, user))?;
             let who = users::get(connection, user)?;
             if !who.superuser && !users::roles_of(connection, who.id)?.contains(&to.id) {
@@ -171,53 +165,6 @@ impl Runner {
         self.store.write(Durability::Full, write).await?;
         self.changed();
         Ok(())
-    }
-
-    async fn privileges(
-        &self,
-        user: &str,
-        revoke: bool,
-        privileges: &[Privilege],
-        on: &GrantObject,
-        grantees: &[RoleName],
-    ) -> Result<Vec<Notice>> {
-        let snapshot = self.store.snapshot()?;
-        let changes = snapshot.with(|connection| {
-            let grantor = users::get(connection, user)?.id;
-            let objects = objects(connection, user, on)?;
-            let id = |grantee: &RoleName| match grantee {
-                RoleName::Public => Ok(PUBLIC),
-                named => users::get(connection, &name_of(named, user)).map(|user| user.id),
-            };
-            let grantees = grantees.iter().map(id).collect::<Result<Vec<_>>>()?;
-            let mut changes = Vec::new();
-            for (object, is_schema) in objects {
-                for &grantee in &grantees {
-                    for privilege in words(privileges, is_schema) {
-                        changes.push((object, grantee, privilege, grantor));
-                    }
-                }
-            }
-            Ok::<_, Error>(changes)
-        })?;
-        let changed = changes.clone();
-        let write = move |tx: &rusqlite::Transaction<'_>| {
-            changes.into_iter().try_for_each(|(object, grantee, privilege, grantor)| match revoke {
-                true => users::revoke(tx, object, grantee, privilege),
-                false => users::grant(tx, object, grantee, privilege, grantor),
-            })
-        };
-        self.store.write(Durability::Full, write).await?;
-        let mut still = BTreeSet::new();
-        if revoke {
-            self.store.snapshot()?.with(|connection| {
-                changed.into_iter().try_for_each(|(object, grantee, privilege, _)| {
-                    still.extend(held_by_schema(connection, object, grantee, privilege)?);
-                    Ok::<_, Error>(())
-                })
-            })?;
-        }
-        Ok(still.into_iter().map(|what| Notice::warning("01006", what)).collect())
     }
 }
 
@@ -310,7 +257,7 @@ fn moment(text: &str) -> Result<Option<i64>> {
     })
 }
 
-fn name_of(role: &RoleName, user: &str) -> String {
+pub(super) fn name_of(role: &RoleName, user: &str) -> String {
     match role {
         RoleName::Named(name) => name.clone(),
         RoleName::Current => user.to_owned(),
@@ -327,161 +274,6 @@ fn refuse_built_in(name: &str) -> Result<()> {
 
 fn required(name: &str, why: &str) -> Error {
     Error::Semantics { sqlstate: "2BP01", message: format!("role \"{name}\" is required by the server: {why}") }
-}
-
-/// The privileges that an object of that kind has, of those that were named.
-fn words(privileges: &[Privilege], is_schema: bool) -> Vec<&'static str> {
-    let all: &[_] = if is_schema { &["SELECT", "ALTER", "CREATE"] } else { &["SELECT", "ALTER"] };
-    if privileges.contains(&Privilege::All) {
-        return all.to_vec();
-    }
-    let word = |privilege: &Privilege| match privilege {
-        Privilege::Alter => Some("ALTER"),
-        Privilege::Create => Some("CREATE"),
-        Privilege::Select | Privilege::All => Some("SELECT"),
-        Privilege::Usage | Privilege::Connect | Privilege::Execute => None,
-    };
-    privileges.iter().filter_map(word).collect()
-}
-
-/// Who holds, by a grant on its schema, what was taken away of a relation.
-fn held_by_schema(connection: &Connection, object: i64, grantee: i32, privilege: &str) -> Result<Option<String>> {
-    let sql = "SELECT COALESCE(u.name, 'public'), n.name
-               FROM temp.\"base.relations\" r JOIN main.grants g ON g.object = r.namespace
-               JOIN temp.catalog_schemas n ON n.oid = r.namespace LEFT JOIN main.users u ON u.id = g.grantee
-               WHERE r.oid = ?1 AND g.grantee = ?2 AND g.privilege = ?3";
-    connection
-        .prepare_cached(sql)
-        .and_then(|mut found| {
-            found
-                .query_row(rusqlite::params![object, grantee, privilege], |row| {
-                    let (who, schema): (String, String) = (row.get(0)?, row.get(1)?);
-                    Ok(format!("\"{who}\" keeps {privilege}, which is granted on schema {schema}"))
-                })
-                .optional()
-        })
-        .context("looking up the grants of a schema")
-}
-
-/// What everybody keeps though all was taken away.
-fn kept_anyway(privileges: &[Privilege], on: &GrantObject) -> Option<Notice> {
-    let kept = match on {
-        GrantObject::Schemas(_) => "everybody keeps USAGE on every schema",
-        GrantObject::Functions => "everybody keeps EXECUTE on every function",
-        _ => return None,
-    };
-    privileges.contains(&Privilege::All).then(|| Notice::warning("01006", kept))
-}
-
-/// Tells who granted what everybody has that it needn't be granted.
-fn held_anyway(privileges: &[Privilege], on: &GrantObject) -> Vec<Notice> {
-    let told = privileges.iter().filter_map(|privilege| match privilege {
-        Privilege::Execute => Some("everybody has EXECUTE on every function"),
-        Privilege::All if *on == GrantObject::Functions => Some("everybody has EXECUTE on every function"),
-        Privilege::Usage => Some("everybody has USAGE on every schema"),
-        Privilege::Connect => Some("everybody with LOGIN has CONNECT on the database"),
-        Privilege::Select | Privilege::Alter | Privilege::Create | Privilege::All => None,
-    });
-    told.map(Notice::notice).collect()
-}
-
-/// The oids of what is granted on, each with whether it is a schema. Whoever grants must own them.
-fn objects(connection: &Connection, user: &str, on: &GrantObject) -> Result<Vec<(i64, bool)>> {
-    let mut oids = Vec::new();
-    match on {
-        GrantObject::Relations { kind, names } => {
-            for (schema, name) in names {
-                let kind = kind.map(super::relation_kind);
-                let (oid, kind) = relation(connection, kind, schema.as_deref(), name)?;
-                let shown = schema.as_ref().map_or_else(|| name.clone(), |schema| format!("{schema}.{name}"));
-                own(connection, user, Object::Relation { oid, kind, name: &shown })?;
-                oids.push((oid, false));
-            }
-        }
-        GrantObject::Schemas(names) => {
-            for name in names {
-                let oid = schema_oid(connection, name)?;
-                own(connection, user, Object::Server("grant on schemas"))?;
-                oids.push((oid, true));
-            }
-        }
-        // Nothing is kept of it.
-        GrantObject::Functions => {}
-        GrantObject::Databases(names) => {
-            if let Some(other) = names.iter().find(|name| *name != DATABASE) {
-                let message = format!("database \"{other}\" does not exist");
-                return Err(Error::Semantics { sqlstate: "3D000", message });
-            }
-            own(connection, user, Object::Server("grant on the database"))?;
-        }
-        GrantObject::AllIn { kind, schemas } => {
-            for name in schemas {
-                let schema = schema_oid(connection, name)?;
-                let sql =
-                    "SELECT b.oid, b.name FROM temp.\"base.relations\" b LEFT JOIN main.relations r ON r.id = b.oid
-                           WHERE b.namespace = ?1 AND (?2 IS NULL OR r.kind = ?2)";
-                let kind = kind.map(|kind| super::relation_kind(kind).as_str());
-                let found: Vec<(i64, String)> = connection
-                    .prepare(sql)
-                    .and_then(|mut all| {
-                        let rows =
-                            all.query_map(rusqlite::params![schema, kind], |row| Ok((row.get(0)?, row.get(1)?)))?;
-                        rows.collect()
-                    })
-                    .context("listing a schema")?;
-                for (oid, name) in found {
-                    own(connection, user, Object::Relation { oid, kind: "table", name: &name })?;
-                    oids.push((oid, false));
-                }
-            }
-        }
-    }
-    Ok(oids)
-}
-
-fn own(connection: &Connection, user: &str, object: Object<'_>) -> Result<()> {
-    authorize(connection, user, Action::Own, object)
-}
-
-fn schema_oid(connection: &Connection, name: &str) -> Result<i64> {
-    let found = connection
-        .query_row("SELECT oid FROM temp.catalog_schemas WHERE name = ?1", [name], |row| row.get(0))
-        .optional()
-        .context("looking up a schema")?;
-    found.ok_or_else(|| Error::Semantics { sqlstate: "3F000", message: no_schema(name) })
-}
-
-/// A relation's oid and kind: of a user, or a virtual table.
-fn relation(
-    connection: &Connection,
-    kind: Option<RelationKind>,
-    schema: Option<&str>,
-    name: &str,
-) -> Result<(i64, &'static str)> {
-    if let Some(schema) = schema {
-        schema_oid(connection, schema)?;
-    }
-    let is_public = schema.is_none_or(|schema| schema == "public");
-    let shown = schema.map_or_else(|| name.to_owned(), |schema| format!("{schema}.{name}"));
-    match kind {
-        Some(kind) if is_public => return Ok((relations::get(connection, kind, name)?.id.into(), kind.as_str())),
-        Some(kind) => return Err(Error::UndefinedRelation { kind: kind.as_str(), name: shown, nearest: None }),
-        None => {}
-    }
-    if is_public && let Some(found) = relations::find(connection, name)? {
-        return Ok((found.id.into(), found.kind.as_str()));
-    }
-    let found = connection
-        .query_row(
-            "SELECT r.oid FROM temp.\"base.relations\" r JOIN temp.catalog_schemas s ON s.oid = r.namespace
-             WHERE r.name = ?1 AND (?2 IS NULL OR s.name = ?2)
-             ORDER BY s.name = 'tidegate' DESC, s.name = 'rw_catalog' DESC LIMIT 1",
-            rusqlite::params![name, schema],
-            |row| row.get(0),
-        )
-        .optional()
-        .context("looking up a relation")?;
-    found.map(|oid| (oid, "table")).ok_or(Error::UndefinedRelation { kind: "relation", name: shown, nearest: None })
 }
 
 #[cfg(test)]
