@@ -2,6 +2,7 @@
 //! every user of the machine can read.
 
 use std::io::{BufRead as _, IsTerminal as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use super::scram::verifier_of;
@@ -26,7 +27,21 @@ pub fn first(file: Option<&Path>) -> Result<Option<String>> {
     if password.is_empty() { Err(unusable(&from, "it is empty")) } else { Ok(Some(password)) }
 }
 
+/// Whether others than its owner may do anything with a file. False for one that can't be looked at.
+pub fn is_shared(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o077 != 0)
+}
+
+/// Says so in the log when others can read a file that holds a secret. Files that an orchestrator mounts often have such
+/// permissions and one reader, so it is no reason to stop.
+pub fn warn_of_readers(path: &Path) {
+    if is_shared(path) {
+        tracing::warn!(file = %path.display(), "this file holds a secret, and others than its owner may read it (chmod 0600)");
+    }
+}
+
 fn read_file(path: &Path) -> Result<String> {
+    warn_of_readers(path);
     let text =
         std::fs::read_to_string(path).map_err(|error| unusable(&path.display().to_string(), &error.to_string()))?;
     Ok(text.lines().next().unwrap_or_default().to_owned())

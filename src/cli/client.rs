@@ -1,7 +1,10 @@
 //! A connection to a running server, for the commands that ask one.
 
+use std::{io, iter};
+
 use futures::{StreamExt as _, stream};
 use tokio::sync::mpsc;
+use tokio_postgres::config::Host;
 use tokio_postgres::error::DbError;
 use tokio_postgres::{AsyncMessage, Client};
 
@@ -22,19 +25,15 @@ pub type Notices = mpsc::UnboundedReceiver<DbError>;
 /// # Errors
 /// [`Error::Connection`] when the URL is wrong or nobody answers there.
 pub async fn connect(url: &str, application_name: &str) -> Result<(Client, Notices)> {
-    let shown = if url == DEFAULT_URL { "the server" } else { url };
-    let failed = |error: tokio_postgres::Error| Error::Connection {
-        message: format!("cannot connect to {}: {}", without_password(shown), with_causes(&error)),
-        hint: "Is `tidegate serve` running there? Another address goes with --url.".into(),
-    };
     let wanted = Wanted::of(url)?;
-    let mut config: tokio_postgres::Config = wanted.url.parse().map_err(failed)?;
+    let mut config: tokio_postgres::Config =
+        wanted.url.parse().map_err(|error| unreached(&without_password(url), &error))?;
     config.application_name(application_name).ssl_mode(wanted.mode);
     complete(&mut config)?;
     let (client, mut connection) =
         config.connect(wanted.connector()?).await.map_err(|error| match error.as_db_error() {
-            Some(_) => self::failed(error),
-            None => failed(error),
+            Some(_) => failed(error),
+            None => unreached(&address(&config), &error),
         })?;
     let (notices, told) = mpsc::unbounded_channel();
     tokio::spawn(async move {
@@ -47,6 +46,43 @@ pub async fn connect(url: &str, application_name: &str) -> Result<(Client, Notic
         }
     });
     Ok((client, told))
+}
+
+/// Whom and where, as a URL without its password.
+fn address(config: &tokio_postgres::Config) -> String {
+    let host = match (config.get_hosts().first(), config.get_hostaddrs().first()) {
+        (Some(Host::Tcp(name)), _) => name.clone(),
+        (Some(Host::Unix(path)), _) => path.display().to_string(),
+        (None, Some(address)) => address.to_string(),
+        (None, None) => String::new(),
+    };
+    let port = config.get_ports().first().map_or_else(String::new, |port| format!(":{port}"));
+    format!(
+        "postgres://{}@{host}{port}/{}",
+        config.get_user().unwrap_or_default(),
+        config.get_dbname().unwrap_or_default()
+    )
+}
+
+/// The error of a connection that was never made, with what to do about its cause.
+fn unreached(address: &str, error: &tokio_postgres::Error) -> Error {
+    let text = with_causes(error);
+    let mut causes = iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
+    let hint = if text.contains("password missing") {
+        "The user has a password: PGPASSWORD, a line of ~/.pgpass or --url gives it."
+    } else if text.contains("does not support TLS") {
+        "The server has no certificate: see its --tls-cert and --tls-key, or ask for sslmode=prefer."
+    } else if causes.any(is_of_tls) {
+        "sslrootcert (or PGSSLROOTCERT) names the authority to trust, and verify-full wants the host that the certificate is for."
+    } else {
+        "Is `tidegate serve` running there? Another address goes with --url."
+    };
+    Error::Connection { message: format!("cannot connect to {address}: {text}"), hint: hint.into() }
+}
+
+fn is_of_tls(cause: &(dyn std::error::Error + 'static)) -> bool {
+    let inner = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+    cause.is::<rustls::Error>() || inner.is_some_and(|inner| inner.is::<rustls::Error>())
 }
 
 /// Fills in what a URL has left open, as libpq does.

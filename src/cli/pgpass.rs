@@ -1,10 +1,11 @@
 //! Passwords kept in PostgreSQL's password file: PGPASSFILE, or ~/.pgpass.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
+
+use crate::auth::passwords::is_shared;
 
 /// The password that the file has for a connection. As for libpq, a file that others can read doesn't count, and one
 /// that isn't there is none.
@@ -13,8 +14,8 @@ pub fn password(config: &Config) -> Option<String> {
         Some(path) => PathBuf::from(path),
         None => std::env::home_dir()?.join(".pgpass"),
     };
-    let metadata = std::fs::metadata(&path).ok().filter(std::fs::Metadata::is_file)?;
-    if metadata.permissions().mode() & 0o077 != 0 {
+    std::fs::metadata(&path).ok().filter(std::fs::Metadata::is_file)?;
+    if is_shared(&path) {
         tracing::warn!(file = %path.display(), "the password file is not used: others can read it (chmod 0600)");
         return None;
     }

@@ -15,6 +15,7 @@ use tokio_rustls::server::TlsStream;
 use x509_cert::Certificate;
 use x509_cert::der::Decode as _;
 
+use crate::auth::passwords::warn_of_readers;
 use crate::catalog::Encryption;
 use crate::error::{Error, Result};
 
@@ -103,6 +104,7 @@ impl Loaded {
             CertificateDer::pem_file_iter(cert).and_then(Iterator::collect).map_err(|error| wrong(cert, &error))?;
         let Some(leaf) = chain.first() else { return Err(wrong(cert, &"it holds no certificate")) };
         let end_point = end_point(leaf).map_err(|error| wrong(cert, &error))?;
+        warn_of_readers(key);
         let private = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, &error))?;
         let mut config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()

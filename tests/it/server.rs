@@ -89,11 +89,15 @@ impl Server {
     /// Waits until a line of the log has all of these.
     pub async fn wait_for_log(&self, parts: &[&str]) {
         let since = Instant::now();
-        let told = || self.log.lock().unwrap().lines().any(|line| parts.iter().all(|part| line.contains(part)));
-        while !told() {
+        while !self.has_logged(parts) {
             assert!(since.elapsed() < PATIENCE, "no line of the log has {parts:?}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+    }
+
+    /// Whether a line of the log has all of these by now.
+    pub fn has_logged(&self, parts: &[&str]) -> bool {
+        self.log.lock().unwrap().lines().any(|line| parts.iter().all(|part| line.contains(part)))
     }
 
     /// The data directory.

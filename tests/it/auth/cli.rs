@@ -24,6 +24,9 @@ async fn they_read_the_variables_and_the_password_file() {
     assert!(came_in(&said), "{said}");
     let said = check(&server, &[], &[("PGPASSWORD", PASSWORD), ("PGUSER", "nobody"), ("PGHOST", "localhost")]);
     assert!(said.contains("28P01") && said.contains("nobody"), "{said}");
+    let said = check(&server, &[], &[]);
+    let address = format!("cannot connect to postgres://root@{}/dev: ", server.address);
+    assert!(said.contains(&address) && said.contains("HINT:  The user has a password: PGPASSWORD"), "{said}");
     // A URL goes before the variables.
     let url = format!("postgres://root@{}/dev", server.address);
     let said = check(&server, &["--url", &url], &[("PGPASSWORD", PASSWORD), ("PGUSER", "nobody")]);
@@ -41,6 +44,63 @@ async fn they_read_the_variables_and_the_password_file() {
     assert!(!came_in(&said) && said.contains("others can read it"), "{said}");
 }
 
+#[test]
+fn nobody_at_an_address_is_told_with_the_address() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("postgres://bi:secret@{free}/dev");
+    let said = err(&program().args(["check", "--url", &url, "s", "1"]).output().unwrap());
+    assert!(
+        said.contains(&format!("cannot connect to postgres://bi@{free}/dev: ")) && !said.contains("secret"),
+        "{said}"
+    );
+    assert!(said.contains("HINT:  Is `tidegate serve` running there?"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tls_is_missed_where_the_server_has_none() {
+    let server = Server::start();
+    let said = check(&server, &[], &[("PGSSLMODE", "require")]);
+    assert!(said.contains("cannot connect") && said.contains("HINT:  The server has no certificate"), "{said}");
+}
+
+/// The example for release pipelines, on the server of the variables and on that of a URL.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_release_step_rescales_or_says_why_not() {
+    let server = Server::start();
+    let root = server.connect().await;
+    let source = "WITH (connector = 'datagen', splits = 4, rows_per_split = 10) FORMAT PLAIN ENCODE JSON";
+    root.run(&format!("CREATE SOURCE s (id BIGINT) {source}; CREATE USER looks; GRANT SELECT ON SOURCE s TO looks"))
+        .await;
+    let url = format!("postgres://root@{}/dev", server.address);
+    let step = |source: &str, target: &str, env: &[(&str, &str)]| {
+        let program = program();
+        let folder = std::path::Path::new(program.get_program()).parent().unwrap().to_owned();
+        let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+        let mut script = std::process::Command::new("examples/pre_rescale_check.sh");
+        for name in ["PGHOST", "PGPORT", "PGUSER", "PGDATABASE", "PGPASSWORD", "TIDEGATE_URL"] {
+            script.env_remove(name);
+        }
+        let ended = script.args([source, target]).env("PATH", path).envs(env.iter().copied()).output().unwrap();
+        (ended.status.code(), err(&ended))
+    };
+    let port = server.address.port().to_string();
+    let (code, said) = step("s", "1", &[("PGPORT", &port)]);
+    assert!(code == Some(0), "{code:?} {said}");
+    assert_eq!(root.value("SELECT count(*) FROM tidegate.rescale_history WHERE decision = 'committed'").await, "1");
+    assert_eq!(step("s", "2", &[("TIDEGATE_URL", &url)]).0, Some(0));
+    root.run(&format!("CREATE SOURCE slow (id BIGINT) {source}")).await;
+    root.run(
+        "SET backfill_rate_limit = 0; SET background_ddl = on; CREATE MATERIALIZED VIEW mv AS SELECT id FROM slow",
+    )
+    .await;
+    let (code, said) = step("slow", "1", &[("TIDEGATE_URL", &url)]);
+    assert!(code == Some(1) && said.contains("not rescaling slow"), "{code:?} {said}");
+    let (code, said) = step("s", "3", &[("PGPORT", &port), ("PGUSER", "looks")]);
+    assert!(code == Some(1) && said.contains("permission denied for source s"), "{code:?} {said}");
+    assert_eq!(step("none", "3", &[("PGPORT", &port)]).0, Some(2));
+    assert_eq!(step("s", "3", &[("PGPORT", "1")]).0, Some(2));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn verify_ca_looks_at_the_authority_and_not_at_the_name() {
     let certificates = Certificates::new();
@@ -51,7 +111,8 @@ async fn verify_ca_looks_at_the_authority_and_not_at_the_name() {
     };
     // The certificate is for localhost, and 127.0.0.1 is asked.
     assert!(with("verify-ca", &ca).contains("does not exist"), "{}", with("verify-ca", &ca));
-    assert!(with("verify-full", &ca).contains("cannot connect"));
+    let said = with("verify-full", &ca);
+    assert!(said.contains("cannot connect") && said.contains("HINT:  sslrootcert"), "{said}");
     let other = Certificates::new();
     assert!(with("verify-ca", &other.text("ca.pem")).contains("cannot connect"));
     assert!(with("verify-ca", "").contains("sslrootcert"));

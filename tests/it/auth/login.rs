@@ -1,10 +1,12 @@
 //! Passwords: how they are set, proven and kept.
 
+use std::fs::Permissions;
 use std::io::{BufRead as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Stdio;
 
-use super::{PASSWORD, connect, err, guarded, out, psql, receive, refused, send};
+use super::{Certificates, PASSWORD, connect, err, guarded, out, psql, receive, refused, send};
 use crate::server::{Server, program};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -124,6 +126,24 @@ fn beyond_loopback_without_tls_there_is_a_warning() {
     server.kill().unwrap();
     server.wait().unwrap();
     assert!(said.contains("WARN") && said.contains("there is no TLS"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_of_secrets_that_others_may_read_are_told() {
+    let certificates = Certificates::new();
+    let password = certificates.path("password");
+    std::fs::write(&password, PASSWORD).unwrap();
+    let (cert, key) = (certificates.text("cert.pem"), certificates.text("key.pem"));
+    for (file, other) in [(certificates.path("key.pem"), &password), (password.clone(), &certificates.path("key.pem"))]
+    {
+        std::fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+        std::fs::set_permissions(other, Permissions::from_mode(0o600)).unwrap();
+        let flags = ["--tls-cert", &cert, "--tls-key", &key, "--password-file", password.to_str().unwrap()];
+        let server = Server::start_with(&flags);
+        let told = "others than its owner may read it";
+        server.wait_for_log(&["WARN", told, file.to_str().unwrap()]).await;
+        assert!(!server.has_logged(&[told, other.to_str().unwrap()]));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,6 @@
 //! Who may do what.
 
-use super::{connect, refused};
+use super::{connect, err, out, psql, refused};
 use crate::server::{Server, Session};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -106,6 +106,21 @@ async fn the_matrix_of_who_may_do_what() {
     );
     let asked = "SELECT count(DISTINCT requested_by) FROM tidegate.rescale_history WHERE statement = ";
     assert_eq!(root.value(&format!("{asked}'ALTER SOURCE s SET PARALLELISM = 2'")).await, "4");
+}
+
+/// Whether a rescale is safe is one question, and who may do it another.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dry_run_tells_who_may_only_look() {
+    let server = Server::start();
+    let root = server.connect().await;
+    let options = "WITH (connector = 'datagen', splits = 2, rows_per_split = 10) FORMAT PLAIN ENCODE JSON";
+    root.run(&format!("CREATE SOURCE s (id BIGINT) {options}; CREATE USER u; GRANT SELECT ON SOURCE s TO u")).await;
+    let explain = || psql(&server, "u", None, "", "EXPLAIN ALTER SOURCE s SET PARALLELISM = 2");
+    let looked = explain();
+    assert!(out(&looked).contains("policy forwarding"), "{}", out(&looked));
+    assert_eq!(err(&looked), "NOTICE:  the ALTER itself would be refused: permission denied for source s\n");
+    root.run("GRANT ALTER ON SOURCE s TO u").await;
+    assert_eq!(err(&explain()), "");
 }
 
 #[tokio::test(flavor = "multi_thread")]
