@@ -18,8 +18,8 @@ use datafusion::logical_expr::expr::{Cast, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ExprSchemable as _, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
 
@@ -60,7 +60,7 @@ impl AnalyzerRule for PgCasts {
 
 fn pg_cast(expr: Expr, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
     let Expr::Cast(Cast { expr, field }) = expr else { return Ok(Transformed::no(expr)) };
-    let Ok((_, from)) = expr.to_field(schema) else {
+    let Ok(from) = types::field_of(&expr, schema) else {
         return Ok(Transformed::no(Expr::Cast(Cast { expr, field })));
     };
     match kind(from.data_type(), field.data_type()) {

@@ -312,7 +312,7 @@ fn widen(function: &str, args: &mut [Expr], schema: &DFSchema) -> bool {
 /// A cast of a value whose exact type Arrow doesn't know. DataFusion would leave it away, or carry the exact type over.
 fn exact_cast(expr: Expr, field: FieldRef, schema: &DFSchema, is_shown: bool) -> DfResult<Transformed<Expr>> {
     let unchanged = |expr: Expr, field: FieldRef| Transformed::no(Expr::Cast(Cast { expr: Box::new(expr), field }));
-    let Ok((_, from)) = expr.to_field(schema) else { return Ok(unchanged(expr, field)) };
+    let Ok(from) = types::field_of(&expr, schema) else { return Ok(unchanged(expr, field)) };
     let target = field.data_type().clone();
     // `numeric` alone keeps all digits.
     if target == DataType::Decimal128(38, 10) {

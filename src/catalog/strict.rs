@@ -111,13 +111,11 @@ fn strict(expr: Expr, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
             }
             let known = match op {
                 Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Divide | Operator::Modulo => {
-                    operands(&left, &right, schema).filter(|(left, right)| {
-                        let data_type = left.data_type();
-                        data_type == right.data_type() && (data_type.is_signed_integer() || data_type.is_floating())
-                    })
+                    let is_checked = |data_type: &DataType| data_type.is_signed_integer() || data_type.is_floating();
+                    operands(&left, &right, schema, is_checked)
+                        .filter(|(left, right)| left.data_type() == right.data_type())
                 }
-                Operator::StringConcat => operands(&left, &right, schema)
-                    .filter(|(left, right)| left.data_type().is_string() && right.data_type().is_string()),
+                Operator::StringConcat => operands(&left, &right, schema, DataType::is_string),
                 _ => None,
             };
             let Some((left_field, right_field)) = known else {
@@ -161,12 +159,13 @@ fn strict(expr: Expr, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
     }
 }
 
-/// The fields of two operands. Of what is checked already it is known, and not worked out from all that is below: else
-/// a chain of a few hundred operators would be planned for minutes.
-fn operands(left: &Expr, right: &Expr, schema: &DFSchema) -> Option<(FieldRef, FieldRef)> {
+/// The fields of two operands, if both are of such types. Of what is checked already it is known, and not worked out from
+/// all that is below, as `to_field` does: else a chain of a few hundred operators would be planned for minutes.
+fn operands(left: &Expr, right: &Expr, schema: &DFSchema, fits: fn(&DataType) -> bool) -> Option<(FieldRef, FieldRef)> {
     let field = |expr: &Expr| match checked(expr) {
-        Some(checked) => Some(Arc::clone(&checked.field)),
-        None => Some(expr.to_field(schema).ok()?.1),
+        Some(checked) => Some(Arc::clone(&checked.field)).filter(|field| fits(field.data_type())),
+        None if fits(&expr.get_type(schema).ok()?) => Some(expr.to_field(schema).ok()?.1),
+        None => None,
     };
     Some((field(left)?, field(right)?))
 }

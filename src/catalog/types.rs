@@ -6,8 +6,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-use datafusion::arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
 use datafusion::common::DFSchema;
+use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::{Expr, ExprSchemable as _};
 use postgres_types::Type;
 
@@ -205,9 +206,21 @@ pub fn name_of(field: &Field) -> &'static str {
     TYPES.iter().find(|pg_type| pg_type.oid == oid).map_or("text", |pg_type| pg_type.name)
 }
 
+/// The type of an expression, as a field that may have another name.
+///
+/// # Errors
+/// Its operands don't go together.
+pub fn field_of(expr: &Expr, schema: &DFSchema) -> DfResult<FieldRef> {
+    match expr {
+        // `to_field` writes out what is below at each level, for its name: in a chain of 900 operators that takes a minute.
+        Expr::BinaryExpr(_) => Ok(Arc::new(Field::new("", expr.get_type(schema)?, true))),
+        other => other.to_field(schema).map(|(_, field)| field),
+    }
+}
+
 /// Whether an expression is of the type of that name.
 pub fn is_of(expr: &Expr, name: &str, schema: &DFSchema) -> bool {
-    expr.to_field(schema).is_ok_and(|(_, field)| name_of(&field) == name)
+    field_of(expr, schema).is_ok_and(|field| name_of(&field) == name)
 }
 
 /// The type that numbers of these types become, if one of them is a float: every float is wider than an exact number.

@@ -14,6 +14,7 @@ use pgwire::api::Type;
 use postgres_types::Kind;
 
 use super::encode::{self, read_numeric};
+use crate::catalog::types;
 use crate::error::{Error, Result};
 
 /// The value of a parameter; None is NULL.
@@ -84,23 +85,35 @@ pub(super) fn type_by_oid(oid: u32) -> Result<Option<Type>> {
 /// The type of a name in PREPARE. None: the server is to find out.
 pub(super) fn type_by_name(name: &str) -> Result<Option<Type>> {
     let folded = name.to_lowercase();
-    let folded = folded.strip_prefix("pg_catalog.").unwrap_or(&folded);
-    if folded == "unknown" {
+    let folded = folded.trim().trim_start_matches("pg_catalog.");
+    let (item, is_array) = match folded.split_once('[') {
+        Some((item, _)) => (item.trim(), true),
+        None => (folded, false),
+    };
+    // A length or precision doesn't bind a parameter.
+    let bare = match (item.find('('), item.rfind(')')) {
+        (Some(open), Some(close)) if open < close => format!("{}{}", item[..open].trim_end(), &item[close + 1..]),
+        _ => item.to_owned(),
+    };
+    if bare == "unknown" {
         return Ok(None);
     }
-    NAMES
-        .iter()
-        .find(|(pg_type, sql, _)| sql.eq_ignore_ascii_case(folded) || pg_type.name() == folded)
-        .map(|(pg_type, ..)| pg_type.clone())
-        .or(match folded {
-            "int" => Some(Type::INT4),
-            "decimal" => Some(Type::NUMERIC),
-            "character varying" => Some(Type::VARCHAR),
-            "timestamptz" => Some(Type::TIMESTAMPTZ),
-            "json" => Some(Type::JSON),
-            "jsonb" => Some(Type::JSONB),
-            _ => None,
-        })
+    let bare = match &*bare {
+        // A type that a keyword would hide.
+        quoted if quoted.starts_with('"') => quoted.trim_matches('"'),
+        "char" => "bpchar",
+        "int" => "int4",
+        "float" => "float8",
+        "decimal" | "dec" => "numeric",
+        "character" => "bpchar",
+        other => NAMES
+            .iter()
+            .find(|(_, sql, shown)| sql.eq_ignore_ascii_case(other) || *shown == other)
+            .map_or(other, |(known, ..)| known.name()),
+    };
+    let whole = if is_array { format!("{bare}[]") } else { bare.to_owned() };
+    types::by_name(&whole)
+        .and_then(|known| Type::from_oid(known.oid))
         .map(Some)
         .ok_or_else(|| Error::Semantics { sqlstate: "42704", message: format!("type \"{name}\" does not exist") })
 }

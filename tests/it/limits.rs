@@ -154,6 +154,7 @@ async fn planning_has_an_end() {
         // The tree of such a chain once overflowed the stack, and ended the server.
         ("+", format!("SELECT min({}) {from}", many(950, "+", &|_| "x".into())), "950"),
         ("+ of constants", format!("SELECT {}", many(950, "+", &|_| "1".into())), "950"),
+        ("+ of numerics", format!("SELECT {}", many(950, "+", &|_| "1.5".into())), "1425.0"),
         ("+ and -", format!("SELECT max({}) {from}", many(240, "+", &|_| "x - x".into())), "0"),
         ("||", format!("SELECT length({})", many(450, "||", &|_| "'ab'".into())), "900"),
         (

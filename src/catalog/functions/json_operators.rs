@@ -3,7 +3,6 @@
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
 use datafusion::error::Result as DfResult;
-use datafusion::logical_expr::ExprSchemable as _;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::sqlparser::ast::BinaryOperator;
 
@@ -21,7 +20,7 @@ impl ExprPlanner for JsonOperators {
     fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> DfResult<PlannerResult<RawBinaryExpr>> {
         let is_text = |data_type: &DataType| matches!(data_type, DataType::Utf8 | DataType::Utf8View | DataType::Null);
         // The operators of arrays look the same.
-        let Ok((_, left)) = expr.left.to_field(schema) else { return Ok(PlannerResult::Original(expr)) };
+        let Ok(left) = types::field_of(&expr.left, schema) else { return Ok(PlannerResult::Original(expr)) };
         if !is_text(left.data_type()) {
             return Ok(PlannerResult::Original(expr));
         }

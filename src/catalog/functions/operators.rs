@@ -214,7 +214,7 @@ fn with_types(expr: RawBinaryExpr, left: &DataType, right: &DataType) -> Result<
 
 /// Text is compared with text: PostgreSQL doesn't make a number of it, but for a literal.
 fn comparable(expr: &RawBinaryExpr, schema: &DFSchema) -> Result<()> {
-    let (Ok((_, left)), Ok((_, right))) = (expr.left.to_field(schema), expr.right.to_field(schema)) else {
+    let (Ok(left), Ok(right)) = (types::field_of(&expr.left, schema), types::field_of(&expr.right, schema)) else {
         return Ok(());
     };
     let is_text = |operand: &Expr, field: &Field| {
