@@ -510,6 +510,11 @@ impl Error {
             Self::StatementTooComplex { .. } => {
                 Some("Nest fewer brackets, or write IN (...) or = ANY (...) for a long chain of OR.".into())
             }
+            Self::InvalidQuery { .. } => Some(
+                "Views have DataFusion's scalar functions and operators: keep the column, and do this in the query that \
+                 reads the view."
+                    .into(),
+            ),
             Self::FeatureNotSupported { hint, .. }
             | Self::LimitReached { hint, .. }
             | Self::WrongObjectType { hint, .. }

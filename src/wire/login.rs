@@ -101,6 +101,9 @@ fn failed(door: &Door, address: SocketAddr, name: &str, why: &str) {
 fn verifier(user: Option<&User>, name: &str, secret: &[u8]) -> (Verifier, Option<&'static str>) {
     let mock = || Verifier::mock(secret, name);
     let Some(user) = user else { return (mock(), Some("there is no such user")) };
+    if !user.can_login {
+        return (mock(), Some("the role has NOLOGIN"));
+    }
     let Some(verifier) = user.verifier.as_deref() else {
         return (mock(), Some("the user has no password, and comes in from this machine only"));
     };

@@ -40,8 +40,9 @@ fn reference() -> String {
         "\n### internal_source_backfill_progress()\n\nThe rows of the state tables of materialized views that are being \
          created: `partition_id` and `backfill_progress`. The state table of one view is listed in \
          `rw_catalog.rw_internal_tables` and can be read by its name.\n\n## PostgreSQL's own schemas\n\n`pg_catalog` and \
-         `information_schema` have the tables of PostgreSQL 15, with their columns. Those below have rows; the others \
-         are empty.\n\n",
+         `information_schema` have the tables of PostgreSQL 15, with their columns. Those below tell of the \
+         server's relations, users and sessions. `pg_type`, `pg_proc`, `pg_operator`, `pg_settings` and their like have \
+         rows too; what there is none of, such as indexes and triggers, is an empty table.\n\n",
     );
     for view in VIEWS.iter().filter(|view| view.select.is_some()) {
         if ["pg_catalog", "information_schema"].contains(&&*view.schema) {

@@ -11,7 +11,7 @@
 use std::any::TypeId;
 use std::cell::Cell;
 
-use datafusion::sql::sqlparser::ast::Expr;
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -76,6 +76,43 @@ impl PatientPostgres {
     }
 }
 
+/// What follows the word OPERATOR: `(pg_catalog.=) 1`, or `(pg_catalog.=) ANY (...)`, which the parser doesn't know.
+fn named_operator(parser: &mut Parser, left: Expr, precedence: u8) -> Result<Expr, ParserError> {
+    parser.expect_token(&Token::LParen)?;
+    let mut name = vec![parser.next_token().to_string()];
+    while parser.consume_token(&Token::Period) {
+        name.push(parser.next_token().to_string());
+    }
+    parser.expect_token(&Token::RParen)?;
+    let left = Box::new(left);
+    let compare_op = match name.last().map(String::as_str) {
+        Some("=") => BinaryOperator::Eq,
+        Some("<>" | "!=") => BinaryOperator::NotEq,
+        Some("<") => BinaryOperator::Lt,
+        Some("<=") => BinaryOperator::LtEq,
+        Some(">") => BinaryOperator::Gt,
+        Some(">=") => BinaryOperator::GtEq,
+        _ => BinaryOperator::PGCustomBinaryOperator(name),
+    };
+    let Some(many) = parser.parse_one_of_keywords(&[Keyword::ANY, Keyword::SOME, Keyword::ALL]) else {
+        let right = Box::new(parser.parse_subexpr(precedence)?);
+        return Ok(Expr::BinaryOp { left, op: compare_op, right });
+    };
+    parser.expect_token(&Token::LParen)?;
+    let right = if parser.peek_one_of_keywords(&[Keyword::SELECT, Keyword::WITH]).is_some() {
+        parser.prev_token();
+        Box::new(parser.parse_subexpr(precedence)?)
+    } else {
+        let right = Box::new(parser.parse_expr()?);
+        parser.expect_token(&Token::RParen)?;
+        right
+    };
+    Ok(match many {
+        Keyword::ALL => Expr::AllOp { left, compare_op, right },
+        _ => Expr::AnyOp { left, compare_op, right, is_some: many == Keyword::SOME },
+    })
+}
+
 /// Each answer that PostgreSQL's dialect gives itself, passed on.
 macro_rules! as_postgres {
     ($($method:ident($($argument:ident: $type:ty),*) -> $answer:ty;)*) => {
@@ -105,6 +142,14 @@ impl Dialect for PatientPostgres {
                 None
             }
         }
+    }
+
+    fn parse_infix(&self, parser: &mut Parser, left: &Expr, precedence: u8) -> Option<Result<Expr, ParserError>> {
+        if parser.peek_one_of_keywords(&[Keyword::OPERATOR]).is_none() {
+            return PostgreSqlDialect {}.parse_infix(parser, left, precedence);
+        }
+        parser.next_token();
+        Some(named_operator(parser, left.clone(), precedence))
     }
 
     fn supports_named_fn_args_with_expr_name(&self) -> bool {

@@ -69,7 +69,7 @@ fn modified(parsed: &DataType) -> Option<Error> {
     };
     Some(unsupported::error(
         &format!("a length or precision of type {plain}"),
-        &format!("Write {plain} alone: values are kept as they come. Cast in the materialized view to limit them."),
+        &format!("Write {plain} alone, and cast to it in the materialized view."),
     ))
 }
 

@@ -129,8 +129,8 @@ impl Runner {
         Ok(notices)
     }
 
-    /// Makes a source or view another role's, of which the old owner is a member, as PostgreSQL asks: nobody can
-    /// put what they made into the hands of somebody else.
+    /// Makes a source or view another role's, of which the old owner is a member, as PostgreSQL asks: nobody but a
+    /// superuser can put what they made into the hands of somebody else.
     pub(super) async fn give(
         &self,
         user: &str,
@@ -145,7 +145,10 @@ impl Runner {
             authorize(connection, user, Action::Own, object)?;
             let to = users::get(connection, &name_of(to, user))?;
             let who = users::get(connection, user)?;
-            if !who.superuser && !users::roles_of(connection, who.id)?.contains(&to.id) {
+            if who.superuser {
+                return Ok((relation.id, to));
+            }
+            if !users::roles_of(connection, who.id)?.contains(&to.id) {
                 return Err(Error::Privilege {
                     message: format!("must be member of role \"{}\"", to.name),
                     detail: format!("Role \"{user}\" is not a member of it."),

@@ -182,6 +182,8 @@ impl Embedded {
         let rows = self.store.snapshot()?.with(running::sources)?;
         let planned = view::plan(&parse_query(&request.query)?, &schemas(&rows));
         let plan = planned.map_err(|error| self.name_view(error))?;
+        // Not where views are read back at a start: one that was made once is kept.
+        plan.refuse_hopeless()?;
         for (name, _) in &plan.columns {
             if crate::store::view_rows::RESERVED.contains(&name.to_lowercase().as_str()) {
                 return Err(Error::Semantics {

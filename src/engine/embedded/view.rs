@@ -4,8 +4,8 @@
 //! every SELECT of a UNION ALL. Anything that would need to remember rows, or that would give another answer when a row
 //! is read again after a restart, is refused with its name.
 //!
-//! Expressions follow DataFusion where it differs from PostgreSQL: a cast from a float to an integer cuts off, and a float
-//! divided by zero is infinite. Overflow of an integer is an error, as in PostgreSQL.
+//! Expressions follow DataFusion where it differs from PostgreSQL, which the README lists. Overflow of an integer is an
+//! error, as in PostgreSQL.
 
 mod planner;
 mod query;
@@ -33,6 +33,7 @@ use datafusion::sql::sqlparser::ast::{Query, Statement};
 
 use super::columns;
 use crate::error::{Error, Result};
+use crate::wire::errors::from_datafusion;
 use planner::{Sources, duplicate_column, evaluation_error, planning_error};
 use query::{internal_name, name_columns, refuse};
 
@@ -53,6 +54,8 @@ pub struct ViewPlan {
 pub struct Branch {
     /// The source.
     pub source: String,
+    /// The columns of the source.
+    input: SchemaRef,
     schema: SchemaRef,
     steps: Vec<Step>,
 }
@@ -72,6 +75,26 @@ pub struct Evaluated {
 enum Step {
     Filter(Arc<dyn PhysicalExpr>),
     Project(Vec<Arc<dyn PhysicalExpr>>, SchemaRef),
+}
+
+impl ViewPlan {
+    /// Refuses a query that has no meaning for any row, which shows without one: an operator that nothing computes, a
+    /// constant that can't be.
+    ///
+    /// # Errors
+    /// [`Error::InvalidQuery`], with what the evaluation says.
+    pub fn refuse_hopeless(&self) -> Result<()> {
+        self.branches.iter().try_for_each(|branch| {
+            let none = RecordBatch::new_empty(Arc::clone(&branch.input));
+            match branch.run(&none) {
+                Ok(_) => Ok(()),
+                Err(error @ (DataFusionError::ArrowError(..) | DataFusionError::Execution(_))) => {
+                    Err(from_datafusion(error))
+                }
+                Err(error) => Err(planning_error(error)),
+            }
+        })
+    }
 }
 
 impl Branch {
@@ -203,6 +226,7 @@ pub fn plan(query: &Query, sources: &BTreeMap<String, SchemaRef>) -> Result<View
     let columns = columns.collect();
     let branches = pipelines.into_iter().map(|pipeline| Branch {
         source: pipeline.source,
+        input: pipeline.input,
         schema: Arc::clone(&schema),
         steps: pipeline.steps,
     });
@@ -234,6 +258,10 @@ fn retype(expr: Expr) -> Transformed<Expr> {
             Ok(number) => Transformed::yes(Expr::Literal(ScalarValue::Int32(Some(number)), metadata)),
             Err(_) => Transformed::no(Expr::Literal(ScalarValue::Int64(Some(number)), metadata)),
         },
+        // 1e15 is 1 of scale -15 to DataFusion, whose arithmetic overflows on that.
+        Expr::Literal(ScalarValue::Decimal128(Some(digits), _, scale @ ..0), metadata) => {
+            Transformed::yes(Expr::Literal(whole(digits, scale), metadata))
+        }
         Expr::Cast(cast) => match micros(cast.field.data_type()) {
             Some(micros) => Transformed::yes(Expr::Cast(Cast::new(cast.expr, micros))),
             None => Transformed::no(Expr::Cast(cast)),
@@ -243,6 +271,21 @@ fn retype(expr: Expr) -> Transformed<Expr> {
             None => Transformed::no(Expr::TryCast(cast)),
         },
         other => Transformed::no(other),
+    }
+}
+
+/// A number of negative scale: without its scale, or as a float where that is too long.
+fn whole(digits: i128, scale: i8) -> ScalarValue {
+    let places = u32::from(scale.unsigned_abs());
+    let number = 10_i128.checked_pow(places).and_then(|power| digits.checked_mul(power));
+    match number.filter(|number| number.unsigned_abs() < 10_u128.pow(38)) {
+        Some(number) => {
+            let precision = number.unsigned_abs().checked_ilog10().unwrap_or(0) + 1;
+            ScalarValue::Decimal128(Some(number), u8::try_from(precision).unwrap_or(38), 0)
+        }
+        // What a float holds of it: views have no number that is longer.
+        #[expect(clippy::cast_precision_loss, reason = "a float has 15 digits")]
+        None => ScalarValue::Float64(Some(digits as f64 * 10_f64.powi(i32::from(-i16::from(scale))))),
     }
 }
 
@@ -285,6 +328,7 @@ fn refuse_unstable(plan: &LogicalPlan) -> Result<()> {
 /// Filters and projections over one source.
 struct Pipeline {
     source: String,
+    input: SchemaRef,
     steps: Vec<Step>,
     /// Which columns hold jsonb, that the planner knows as text.
     is_json: Vec<bool>,
@@ -294,6 +338,7 @@ fn compile(plan: &LogicalPlan, state: &SessionState) -> Result<Vec<Pipeline>> {
     match plan {
         LogicalPlan::TableScan(scan) => Ok(vec![Pipeline {
             source: scan.table_name.table().to_owned(),
+            input: scan.source.schema(),
             steps: Vec::new(),
             is_json: scan
                 .source

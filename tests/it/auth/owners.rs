@@ -23,7 +23,12 @@ async fn what_somebody_owns_can_be_given_away() {
     assert_eq!((owner("s").await, owner("mv").await), ("team".into(), "team".into()));
     // A member of the owner owns.
     a.run("ALTER SOURCE s SET source_rate_limit = 1000").await;
-    assert_eq!(root.error("ALTER SOURCE s OWNER TO b").await.sqlstate, "42501");
+    root.run("GRANT b TO a").await;
+    assert_eq!(a.error("ALTER SOURCE s OWNER TO b").await.sqlstate, "42501");
+    // A superuser needs no such thing of anybody.
+    root.run("ALTER SOURCE s OWNER TO b").await;
+    assert_eq!(owner("s").await, "b");
+    root.run("ALTER SOURCE s OWNER TO team; REVOKE b FROM a").await;
     assert_eq!(root.error("ALTER SOURCE mv OWNER TO team").await.sqlstate, "42809");
     assert_eq!(root.error("ALTER SOURCE s OWNER TO nobody").await.sqlstate, "42704");
     assert_eq!(root.error("BEGIN; ALTER SOURCE s OWNER TO a").await.sqlstate, "25001");
@@ -31,11 +36,13 @@ async fn what_somebody_owns_can_be_given_away() {
     // Each of them is in the history.
     let asked = "SELECT requested_by, source_name, decision, sqlstate FROM tidegate.rescale_history
         WHERE statement LIKE '%OWNER TO%' ORDER BY rescale_id";
-    let expected: [[&str; 4]; 7] = [
+    let expected: [[&str; 4]; 9] = [
         ["a", "s", "refused", "42501"],
         ["a", "s", "committed", "NULL"],
         ["a", "mv", "committed", "NULL"],
-        ["root", "s", "refused", "42501"],
+        ["a", "s", "refused", "42501"],
+        ["root", "s", "committed", "NULL"],
+        ["root", "s", "committed", "NULL"],
         ["root", "mv", "refused", "42809"],
         ["root", "s", "refused", "42704"],
         ["root", "s", "refused", "25001"],
