@@ -378,10 +378,10 @@ impl Kind {
             }
             Self::Choice(words) => {
                 let spelled = match parse_bool(value) {
-                    Some(true) if words.contains(&"on") => "on".to_owned(),
-                    _ => value.to_lowercase(),
+                    Some(true) if words.contains(&"on") => "on",
+                    _ => value,
                 };
-                words.contains(&spelled.as_str()).then_some(spelled)
+                words.iter().find(|word| word.eq_ignore_ascii_case(spelled)).map(|word| (*word).to_owned())
             }
             Self::Text | Self::Names => Some(value.to_owned()),
             // It is shown on terminals, where control characters could pass for what it isn't.
