@@ -18,8 +18,8 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 
 use super::guard::only_input;
 
-/// The rule that puts a [`KeepOrder`] above each sort that the statement asks for, and each OFFSET. It comes before those
-/// that drop some.
+/// The rule that puts a [`KeepOrder`] above each sort that the statement asks for, and each OFFSET and LIMIT. It comes
+/// before those that drop some.
 #[derive(Debug)]
 pub struct KeepSorts;
 
@@ -30,8 +30,18 @@ impl PhysicalOptimizerRule for KeepSorts {
 
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> DfResult<Arc<dyn ExecutionPlan>> {
         let keep = |plan: Arc<dyn ExecutionPlan>| {
-            let skips = plan.downcast_ref::<GlobalLimitExec>().is_some_and(|limit| limit.skip() > 0);
-            Ok(if skips || plan.is::<SortExec>() {
+            // There is no telling such rows apart, and DataFusion fails to sort what has no columns.
+            if let Some(sort) = plan.downcast_ref::<SortExec>()
+                && plan.schema().fields().is_empty()
+            {
+                let input = Arc::clone(sort.input());
+                let fetch = sort.fetch();
+                return Ok(Transformed::yes(match fetch {
+                    Some(_) => Arc::new(GlobalLimitExec::new(input, 0, fetch)),
+                    None => input,
+                }));
+            }
+            Ok(if plan.is::<GlobalLimitExec>() || plan.is::<SortExec>() {
                 let order = plan.properties().output_ordering().cloned();
                 Transformed::yes(Arc::new(KeepOrder { input: plan, order }) as _)
             } else {
