@@ -34,6 +34,7 @@ pub mod engine;
 pub mod error;
 pub mod failpoint;
 mod incident;
+mod jsonb;
 pub mod limits;
 pub mod observe;
 pub mod secret;

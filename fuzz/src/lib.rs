@@ -3,6 +3,8 @@
 
 #[path = "../../src/error.rs"]
 pub mod error;
+#[path = "../../src/jsonb.rs"]
+pub mod jsonb;
 #[path = "../../src/limits.rs"]
 pub mod limits;
 #[path = "../../src/secret.rs"]

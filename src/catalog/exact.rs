@@ -18,7 +18,7 @@ use datafusion::logical_expr::{
 use datafusion::prelude::lit;
 
 use super::analyze::{typed, untyped};
-use super::{cast, functions, types};
+use super::{cast, functions, nulls, types};
 use crate::error::Error;
 
 /// Gives the plan's expressions their exact types.
@@ -43,7 +43,11 @@ pub fn exact(plan: LogicalPlan) -> DfResult<LogicalPlan> {
         };
         let plan = plan.map_expressions(|expr| {
             let name = preserver.save(&expr);
-            let expr = expr.transform_up(|expr| exact_expression(expr, &schema, is_shown))?;
+            let expr = expr.transform_up(|expr| {
+                let exact = exact_expression(expr, &schema, is_shown)?;
+                if exact.transformed { Ok(exact) } else { Ok(nulls::exact(exact.data, &schema)) }
+            })?;
+            let expr = if is_shown { expr } else { expr.update_data(nulls::in_condition) };
             Ok(expr.update_data(|expr| name.restore(expr)))
         })?;
         // Also where only an input has changed: its fields are other ones now.

@@ -32,6 +32,7 @@ mod interrupt;
 mod levels;
 mod locks;
 mod marks;
+mod nulls;
 mod number_pattern;
 mod ordered;
 mod origin;

@@ -12,6 +12,7 @@ use super::casts;
 use super::functions::{REG_TYPES, oid_function, text_function};
 use crate::error::{Error, Result};
 
+mod aggregates;
 mod columns;
 mod distinct;
 mod expressions;
@@ -116,7 +117,7 @@ impl VisitorMut for Rewriter<'_> {
         self.depth += 1;
         table_commands(&mut query.body);
         self.known.open(query);
-        self.set_expr(&mut query.body);
+        self.set_expr(&mut query.body, query.order_by.as_mut());
         ControlFlow::Continue(())
     }
 
@@ -186,7 +187,7 @@ impl VisitorMut for Rewriter<'_> {
 }
 
 impl Rewriter<'_> {
-    fn set_expr(&self, body: &mut SetExpr) {
+    fn set_expr(&self, body: &mut SetExpr, order: Option<&mut ast::OrderBy>) {
         match body {
             SetExpr::Select(select) => {
                 if let Some(relations) = self.has_hidden {
@@ -195,13 +196,13 @@ impl Rewriter<'_> {
                 qualify_wildcards(select);
                 system_columns(select);
                 name_columns(select, self.depth == 1);
-                records::write_out(select, &self.known);
+                records::write_out(select, order, &self.known, self.has_hidden.is_none());
                 check_rescale_records(select);
                 sets::in_projection(select);
             }
             SetExpr::SetOperation { left, right, .. } => {
-                self.set_expr(left);
-                self.set_expr(right);
+                self.set_expr(left, None);
+                self.set_expr(right, None);
             }
             SetExpr::Values(rows) => values::unify(rows),
             _ => {}

@@ -28,14 +28,16 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, ExprSchemable as _, Like, LogicalPlan, Operator, ReturnFieldArgs,
-    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, binary_expr,
 };
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{self, Column, Literal};
+use datafusion::prelude::lit;
 
 pub use self::guarded::MergedFilters;
 use self::patterns::{for_text, is_match, is_short};
+use super::functions::nulls::nested_order;
 use super::scope::Scope;
 use crate::error::Error;
 use crate::limits::{Limits, show_bytes};
@@ -109,6 +111,9 @@ fn strict(expr: Expr, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
                 let right = Box::new(for_text(&left, *right, schema)?);
                 return Ok(Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right })));
             }
+            if is_order(op) && is_nested(&left, schema) && is_nested(&right, schema) {
+                return Ok(Transformed::yes(binary_expr(nested_order(*left, *right), op, lit(0))));
+            }
             let known = match op {
                 Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Divide | Operator::Modulo => {
                     let is_checked = |data_type: &DataType| data_type.is_signed_integer() || data_type.is_floating();
@@ -131,6 +136,15 @@ fn strict(expr: Expr, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
             let mut args = chained(*left, op, field.data_type());
             args.push(*right);
             Ok(Transformed::yes(call(Inner::Operator(op), Arc::new(field), Volatility::Immutable, args)))
+        }
+        Expr::Between(between) if is_nested(&between.expr, schema) => {
+            let (low, high) = match between.negated {
+                false => (Operator::GtEq, Operator::LtEq),
+                true => (Operator::Lt, Operator::Gt),
+            };
+            let low = binary_expr(nested_order(*between.expr.clone(), *between.low), low, lit(0));
+            let high = binary_expr(nested_order(*between.expr, *between.high), high, lit(0));
+            Ok(Transformed::yes(if between.negated { low.or(high) } else { low.and(high) }))
         }
         Expr::Case(case) => guarded::case(case, schema),
         Expr::Like(like) if !is_short(&like.pattern) => {
@@ -157,6 +171,15 @@ fn strict(expr: Expr, schema: &DFSchema) -> DfResult<Transformed<Expr>> {
         }
         other => Ok(Transformed::no(other)),
     }
+}
+
+const fn is_order(op: Operator) -> bool {
+    matches!(op, Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq)
+}
+
+/// Whether an operand is an array or a record, in which NULL is the largest item: to DataFusion it is the smallest.
+fn is_nested(operand: &Expr, schema: &DFSchema) -> bool {
+    operand.get_type(schema).is_ok_and(|data_type| data_type.is_list() || matches!(data_type, DataType::Struct(_)))
 }
 
 /// The fields of two operands, if both are of such types. Of what is checked already it is known, and not worked out from

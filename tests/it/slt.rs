@@ -47,7 +47,7 @@ macro_rules! specification {
 
 specification!(
     advisory_locks catalog catalog_of_tools errors kafka_statements names progress rate_limits rescale session sources sql_arrays sql_dates sql_errors sql_json
-    sql_number_types sql_numbers sql_queries sql_rows sql_strings sql_subqueries users_and_grants views
+    sql_nulls sql_number_types sql_numbers sql_queries sql_rows sql_strings sql_subqueries users_and_grants views
 );
 
 fn folder() -> PathBuf {

@@ -1,13 +1,13 @@
 //! JSON: its functions, over json and jsonb columns and text that holds JSON.
 
-use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use serde_json::{Map, Value as Json};
 
-use super::super::types;
 use super::json_order::{JSONB_KEY, key_of, same};
+use super::json_text::{item_texts, json_array, json_text, normal};
 use super::{Call, Definition, Value, invalid, pure, stable, text};
 use crate::error::{Error, Result};
+use crate::jsonb;
 
 pub const FUNCTIONS: &[Definition] = &[
     pure("json_get", 2..=2, "json", |call| Ok(text(get(call)?.map(|value| value.to_string())))),
@@ -50,72 +50,76 @@ pub const FUNCTIONS: &[Definition] = &[
     pure("json_array_length", 1..=1, "int4", array_length),
     pure("jsonb_typeof", 1..=1, "text", type_of),
     pure("json_typeof", 1..=1, "text", type_of),
-    stable("to_json", 1..=1, "json", |call| {
-        let is_null = call.args[0].is_null();
-        if is_null { Ok(ScalarValue::Null) } else { json_text(call, 0).map(|value| text(Some(value))) }
-    }),
-    stable("to_jsonb", 1..=1, "jsonb", |call| Ok(text(not_null(call)?.map(|value| jsonb_text(&value))))),
-    stable("row_to_json", 1..=2, "json", |call| Ok(text(not_null(call)?.map(|value| value.to_string())))),
-    stable("array_to_json", 1..=2, "json", |call| Ok(text(not_null(call)?.map(|value| value.to_string())))),
+    stable("to_json", 1..=1, "json", |call| Ok(text(not_null(call)?))),
+    stable("to_jsonb", 1..=1, "jsonb", |call| Ok(text(not_null(call)?.map(normal)))),
+    stable("row_to_json", 1..=2, "json", |call| Ok(text(not_null(call)?))),
+    stable("array_to_json", 1..=2, "json", |call| Ok(text(not_null(call)?))),
     stable("json_build_object", 0..=usize::MAX, "json", |call| {
-        let pairs = built_pairs(call, json_text)?;
-        let pairs: Vec<String> = pairs.iter().map(|(key, value)| format!("{} : {value}", quoted(key))).collect();
-        Ok(text(Some(format!("{{{}}}", pairs.join(", ")))))
+        Ok(text(Some(format!("{{{}}}", json_pairs(&built_pairs(call)?)))))
     }),
     stable("jsonb_build_object", 0..=usize::MAX, "jsonb", |call| {
-        let map: Map<String, Json> = built_pairs(call, json_of)?.into_iter().collect();
-        Ok(text(Some(jsonb_text(&Json::Object(map)))))
+        Ok(text(Some(normal(format!("{{{}}}", json_pairs(&built_pairs(call)?))))))
     }),
     stable("json_build_array", 0..=usize::MAX, "json", |call| {
         let items = (0..call.args.len()).map(|index| json_text(call, index));
-        Ok(text(Some(format!("[{}]", items.collect::<Result<Vec<_>>>()?.join(", ")))))
+        Ok(text(Some(json_array(items.collect::<Result<Vec<_>>>()?, ", "))))
     }),
     stable("jsonb_build_array", 0..=usize::MAX, "jsonb", |call| {
-        let items = (0..call.args.len()).map(|index| json_of(call, index)).collect::<Result<Vec<_>>>()?;
-        Ok(text(Some(jsonb_text(&Json::Array(items)))))
+        let items = (0..call.args.len()).map(|index| json_text(call, index));
+        Ok(text(Some(normal(json_array(items.collect::<Result<Vec<_>>>()?, ", ")))))
     }),
     stable("json_object", 1..=2, "json", |call| {
-        let Some(pairs) = text_pairs(call)? else { return Ok(ScalarValue::Null) };
-        let pairs: Vec<String> = pairs.iter().map(|(key, value)| format!("{} : {value}", quoted(key))).collect();
-        Ok(text(Some(format!("{{{}}}", pairs.join(", ")))))
+        let pairs = text_pairs(call)?;
+        Ok(text(pairs.map(|pairs| format!("{{{}}}", json_pairs(&pairs)))))
     }),
     stable("jsonb_object", 1..=2, "jsonb", |call| {
-        let pairs = text_pairs(call)?.map(|pairs| pairs.into_iter().collect::<Map<String, Json>>());
-        Ok(text(pairs.map(|map| jsonb_text(&Json::Object(map)))))
+        let pairs = text_pairs(call)?;
+        Ok(text(pairs.map(|pairs| normal(format!("{{{}}}", json_pairs(&pairs))))))
     }),
     // The aggregates, over the array that they gather.
     stable("json_of_items", 1..=1, "json", |call| {
-        let Some(items) = gathered(call, 0)? else { return Ok(ScalarValue::Null) };
-        let items: Vec<String> = items.iter().map(Json::to_string).collect();
-        Ok(text(Some(format!("[{}]", items.join(", ")))))
+        let Some(items) = item_texts(call, 0)? else { return Ok(ScalarValue::Null) };
+        let is_nested = call.items(0).is_some_and(|items| items.iter().any(|item| item.data_type().is_nested()));
+        let lines = items.into_iter().enumerate().map(|(index, item)| match is_nested && index > 0 && item != "null" {
+            true => format!("\n {item}"),
+            false => item,
+        });
+        Ok(text(Some(json_array(lines, ", "))))
     }),
     stable("jsonb_of_items", 1..=1, "jsonb", |call| {
-        Ok(text(gathered(call, 0)?.map(|items| jsonb_text(&Json::Array(items)))))
+        Ok(text(item_texts(call, 0)?.map(|items| normal(json_array(items, ", ")))))
     }),
-    // The same, where each item is a document already.
+    // The same, where each item is a document already: see `json_item`.
     stable("json_of_documents", 1..=1, "json", |call| {
-        let items = call.texts(0).map(|items| items.into_iter().map(|item| item.unwrap_or_else(|| "null".into())));
-        Ok(text(items.map(|items| format!("[{}]", items.collect::<Vec<_>>().join(", ")))))
+        let Some(mut items) = documents(call, 0) else { return Ok(ScalarValue::Null) };
+        if let Some(first) = items.first_mut().filter(|first| first.starts_with("\n ")) {
+            first.drain(.."\n ".len());
+        }
+        Ok(text(Some(json_array(items, ", "))))
     }),
     stable("jsonb_of_documents", 1..=1, "jsonb", |call| {
-        Ok(text(documents(call, 0)?.map(|items| jsonb_text(&Json::Array(items)))))
+        Ok(text(documents(call, 0).map(|items| normal(json_array(items, ", ")))))
+    }),
+    // An array or a record begins a line of what json_agg gives.
+    stable("json_item", 1..=1, "json", |call| {
+        let is_nested = matches!(call.args[0], ScalarValue::List(_) | ScalarValue::Struct(_));
+        let line = if is_nested { "\n " } else { "" };
+        Ok(text(not_null(call)?.map(|document| format!("{line}{document}"))))
     }),
     stable("json_of_pairs", 2..=2, "json", |call| {
-        let (Some(keys), Some(values)) = (gathered_keys(call)?, call.texts(1)) else { return Ok(ScalarValue::Null) };
-        let values = values.iter().map(|value| value.as_deref().unwrap_or("null"));
-        let pairs: Vec<String> =
-            keys.iter().zip(values).map(|(key, value)| format!("{} : {value}", quoted(key))).collect();
-        Ok(text(Some(format!("{{ {} }}", pairs.join(", ")))))
+        Ok(text(gathered_pairs(call)?.map(|pairs| format!("{{ {} }}", json_pairs(&pairs)))))
     }),
     stable("jsonb_of_pairs", 2..=2, "jsonb", |call| {
-        let pairs = gathered_pairs(call)?.map(|pairs| pairs.into_iter().collect::<Map<String, Json>>());
-        Ok(text(pairs.map(|map| jsonb_text(&Json::Object(map)))))
+        Ok(text(gathered_pairs(call)?.map(|pairs| normal(format!("{{{}}}", json_pairs(&pairs))))))
     }),
     pure("json_in", 1..=1, "json", |call| {
         parse(call, 0)?;
         Ok(text(call.text(0)))
     }),
-    pure("jsonb_in", 1..=1, "jsonb", |call| Ok(text(parse(call, 0)?.map(|value| jsonb_text(&value))))),
+    pure("jsonb_in", 1..=1, "jsonb", |call| {
+        parse(call, 0)?;
+        Ok(text(call.text(0).map(normal)))
+    }),
     // A cast of json or jsonb to text, to a number, or to a boolean: see `Session::plan`.
     stable("jsonb_out", 1..=1, "text", |call| Ok(text(call.text(0)))),
     pure("jsonb_scalar", 2..=2, "text", scalar_of),
@@ -177,6 +181,7 @@ pub fn write(out: &mut String, value: &Json) {
             }
             out.push('}');
         }
+        Json::Number(number) => out.push_str(&jsonb::number(&number.to_string())),
         other => out.push_str(&other.to_string()),
     }
 }
@@ -191,89 +196,18 @@ pub fn quoted(text: &str) -> String {
     Json::String(text.to_owned()).to_string()
 }
 
-/// A value of any type as JSON; NULL is JSON's null.
-fn json_of(call: &Call<'_>, index: usize) -> Result<Json> {
-    json_value(call, &call.args[index], call.fields.get(index).map(AsRef::as_ref))
+/// An argument as json. `None`: it is NULL.
+fn not_null(call: &Call<'_>) -> Result<Option<String>> {
+    if call.args[0].is_null() { Ok(None) } else { json_text(call, 0).map(Some) }
 }
 
-/// The same as text: a document as it is written.
-fn json_text(call: &Call<'_>, index: usize) -> Result<String> {
-    let is_json = call.fields.get(index).is_some_and(|field| matches!(types::name_of(field), "json" | "jsonb"));
-    match call.text(index).filter(|_| is_json) {
-        Some(text) => Ok(text),
-        None => json_of(call, index).map(|value| value.to_string()),
-    }
+/// Keys and documents as those of an object.
+fn json_pairs(pairs: &[(String, String)]) -> String {
+    let pairs: Vec<String> = pairs.iter().map(|(key, value)| format!("{} : {value}", quoted(key))).collect();
+    pairs.join(", ")
 }
 
-fn json_value(
-    call: &Call<'_>,
-    value: &ScalarValue,
-    field: Option<&datafusion::arrow::datatypes::Field>,
-) -> Result<Json> {
-    if value.is_null() {
-        return Ok(Json::Null);
-    }
-    let is_json = field.is_some_and(|field| matches!(types::name_of(field), "json" | "jsonb"));
-    let shown = |value: &ScalarValue| {
-        let field = field.map(|field| std::sync::Arc::new(field.clone()));
-        crate::wire::value_text(value, field.as_ref(), &call.scope.style())
-    };
-    Ok(match value {
-        ScalarValue::Utf8(Some(text)) if is_json => read(text)?,
-        ScalarValue::Utf8(Some(text)) => Json::String(text.clone()),
-        ScalarValue::Boolean(Some(value)) => Json::Bool(*value),
-        ScalarValue::List(list) => {
-            use datafusion::arrow::array::Array as _;
-            let values = list.value(0);
-            // What marks documents is on the array, not on its items.
-            let is_of_json = |array: &&types::PgType| matches!(array.name, "json[]" | "jsonb[]");
-            let document = field.and_then(types::marked).filter(is_of_json).and_then(|_| types::by_name("json"));
-            let document = document.map(|json| json.field(""));
-            let item = match list.data_type() {
-                DataType::List(item) => document.as_ref().or(Some(item.as_ref())),
-                _ => None,
-            };
-            let items = (0..values.len()).map(|row| {
-                let value = ScalarValue::try_from_array(&values, row).map_err(crate::wire::errors::from_datafusion)?;
-                json_value(call, &value, item)
-            });
-            Json::Array(items.collect::<Result<_>>()?)
-        }
-        ScalarValue::Struct(record) => {
-            let pairs = record.fields().iter().zip(record.columns()).enumerate().map(|(index, (field, values))| {
-                let value = ScalarValue::try_from_array(values, 0).map_err(crate::wire::errors::from_datafusion)?;
-                // A row that has no names.
-                let unnamed = field.name() == &format!("c{index}");
-                let name = if unnamed { format!("f{}", index + 1) } else { field.name().clone() };
-                Ok((super::super::output_name(&name).to_owned(), json_value(call, &value, Some(field))?))
-            });
-            Json::Object(pairs.collect::<Result<_>>()?)
-        }
-        value if value.data_type().is_numeric() => {
-            let number = shown(value)?;
-            serde_json::from_str(&number).unwrap_or(Json::String(number))
-        }
-        ScalarValue::TimestampMicrosecond(..) | ScalarValue::TimestampNanosecond(..) => {
-            Json::String(iso_8601(&shown(value)?))
-        }
-        other => Json::String(shown(other)?),
-    })
-}
-
-/// A timestamp as JSON has it: a T between date and time, minutes in the offset.
-fn iso_8601(text: &str) -> String {
-    let text = text.replacen(' ', "T", 1);
-    match text.rfind(['+', '-']).filter(|at| *at > 10) {
-        Some(at) if !text[at..].contains(':') => format!("{text}:00"),
-        _ => text,
-    }
-}
-
-fn not_null(call: &Call<'_>) -> Result<Option<Json>> {
-    if call.args[0].is_null() { Ok(None) } else { json_of(call, 0).map(Some) }
-}
-
-fn built_pairs<T>(call: &Call<'_>, value: fn(&Call<'_>, usize) -> Result<T>) -> Result<Vec<(String, T)>> {
+fn built_pairs(call: &Call<'_>) -> Result<Vec<(String, String)>> {
     if call.args.len() % 2 == 1 {
         return Err(invalid("22023", "argument list must have even number of elements".into()));
     }
@@ -283,17 +217,17 @@ fn built_pairs<T>(call: &Call<'_>, value: fn(&Call<'_>, usize) -> Result<T>) -> 
             let key = call
                 .text(index)
                 .ok_or_else(|| invalid("22023", format!("argument {}: key must not be null", index + 1)))?;
-            Ok((key, value(call, index + 1)?))
+            Ok((key, json_text(call, index + 1)?))
         })
         .collect()
 }
 
 /// Pairs of one array, or of an array of keys and one of values.
-fn text_pairs(call: &Call<'_>) -> Result<Option<Vec<(String, Json)>>> {
+fn text_pairs(call: &Call<'_>) -> Result<Option<Vec<(String, String)>>> {
     let array =
         |index: usize| call.texts(index).or_else(|| path(call, index).map(|path| path.into_iter().map(Some).collect()));
     let Some(first) = array(0) else { return Ok(None) };
-    let value = |value: Option<String>| value.map_or(Json::Null, Json::String);
+    let value = |value: Option<String>| value.map_or_else(|| "null".into(), |value| quoted(&value));
     let key = |key: Option<String>| key.ok_or_else(|| invalid("22004", "null value not allowed for object key".into()));
     if call.args.len() == 2 {
         let Some(second) = array(1) else { return Ok(None) };
@@ -308,27 +242,19 @@ fn text_pairs(call: &Call<'_>) -> Result<Option<Vec<(String, Json)>>> {
     first.chunks(2).map(|pair| Ok((key(pair[0].clone())?, value(pair[1].clone())))).collect::<Result<_>>().map(Some)
 }
 
-fn gathered(call: &Call<'_>, index: usize) -> Result<Option<Vec<Json>>> {
-    match json_of(call, index)? {
-        Json::Array(items) => Ok(Some(items)),
-        _ => Ok(None),
-    }
-}
-
 /// The items of an array whose items are documents.
-fn documents(call: &Call<'_>, index: usize) -> Result<Option<Vec<Json>>> {
-    let Some(items) = call.texts(index) else { return Ok(None) };
-    items.into_iter().map(|item| item.map_or(Ok(Json::Null), |item| read(&item))).collect::<Result<_>>().map(Some)
+fn documents(call: &Call<'_>, index: usize) -> Option<Vec<String>> {
+    let items = call.texts(index)?.into_iter();
+    Some(items.map(|item| item.unwrap_or_else(|| "null".into())).collect())
 }
 
-fn gathered_keys(call: &Call<'_>) -> Result<Option<Vec<String>>> {
-    let key = |key: Json| as_text(key).ok_or_else(|| invalid("22023", "field name must not be null".into()));
-    gathered(call, 0)?.map(|keys| keys.into_iter().map(key).collect()).transpose()
-}
-
-fn gathered_pairs(call: &Call<'_>) -> Result<Option<Vec<(String, Json)>>> {
-    let (Some(keys), Some(values)) = (gathered_keys(call)?, documents(call, 1)?) else { return Ok(None) };
-    Ok(Some(keys.into_iter().zip(values).collect()))
+fn gathered_pairs(call: &Call<'_>) -> Result<Option<Vec<(String, String)>>> {
+    let (Some(keys), Some(values)) = (item_texts(call, 0)?, documents(call, 1)) else { return Ok(None) };
+    let key = |key: String| match key.as_str() {
+        "null" => Err(invalid("22023", "field name must not be null".into())),
+        text => Ok(serde_json::from_str::<String>(text).unwrap_or(key)),
+    };
+    keys.into_iter().zip(values).map(|(name, value)| Ok((key(name)?, value))).collect::<Result<_>>().map(Some)
 }
 
 fn get(call: &Call<'_>) -> Result<Option<Json>> {

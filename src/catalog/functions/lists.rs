@@ -1,10 +1,18 @@
 //! Functions of arrays, over the items of one row.
 
-use datafusion::arrow::array::Array as _;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array as _, ArrayRef, AsArray as _, BinaryArray, ListArray, UInt64Array, make_comparator,
+};
+use datafusion::arrow::buffer::OffsetBuffer;
+use datafusion::arrow::compute::{SortOptions, take};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::arrow::error::ArrowError;
 use datafusion::common::ScalarValue;
 
-use super::{Call, Definition, Returns, derived, invalid, like, no_such_function, pure, text};
+use super::super::types;
+use super::{Call, Definition, Returns, Value, derived, invalid, json_order, like, no_such_function, pure, text};
 use crate::error::{Error, Result};
 
 pub const FUNCTIONS: &[Definition] = &[
@@ -14,6 +22,8 @@ pub const FUNCTIONS: &[Definition] = &[
         let length = usize::try_from(dimension - 1).ok().and_then(|index| lengths.get(index));
         Ok(ScalarValue::Int32(length.and_then(|length| i32::try_from(*length).ok())))
     }),
+    // What an aggregate with DISTINCT has gathered: see `rewrite/aggregates.rs`.
+    derived("sorted_items", 3..=3, Returns::Like(0), sorted),
     pure("array_ndims", 1..=1, "int4", |call| {
         let lengths = lengths(call, "array_ndims")?;
         Ok(ScalarValue::Int32((!lengths.is_empty()).then_some(lengths.len() as i32)))
@@ -101,4 +111,35 @@ fn lengths(call: &Call<'_>, name: &str) -> Result<Vec<usize>> {
 fn filled(args: &[FieldRef]) -> Result<Field> {
     let Some(item) = args.first() else { return Err(no_such_function("array_fill", args)) };
     Ok(Field::new("", DataType::new_list(like("item", item).data_type().clone(), true), true))
+}
+
+/// An array with its items in order: descending or not, NULLs first or not.
+fn sorted(call: &Call<'_>) -> Value {
+    let ScalarValue::List(list) = &call.args[0] else { return Ok(call.args[0].clone()) };
+    let DataType::List(item) = list.data_type() else { return Ok(call.args[0].clone()) };
+    if list.is_null(0) {
+        return Ok(call.args[0].clone());
+    }
+    let failed = |error: ArrowError| Error::Internal(error.to_string());
+    let items = list.value(0);
+    let is_jsonb = types::marked(&call.fields[0]).is_some_and(|array| array.name == "jsonb[]");
+    let keys = if is_jsonb { jsonb_keys(&items) } else { Arc::clone(&items) };
+    let flag = |index| call.boolean(index).unwrap_or_default();
+    let compare = make_comparator(&keys, &keys, SortOptions { descending: flag(1), nulls_first: flag(2) });
+    let compare = compare.map_err(failed)?;
+    let mut order: Vec<usize> = (0..items.len()).collect();
+    order.sort_by(|one, other| compare(*one, *other));
+    let order = UInt64Array::from_iter_values(order.into_iter().map(|row| row as u64));
+    let items = take(&items, &order, None).map_err(failed)?;
+    let offsets = OffsetBuffer::from_lengths([items.len()]);
+    let sorted = ListArray::try_new(Arc::clone(item), offsets, items, None).map_err(failed)?;
+    Ok(ScalarValue::List(Arc::new(sorted)))
+}
+
+fn jsonb_keys(documents: &ArrayRef) -> ArrayRef {
+    let key = |document: &str| serde_json::from_str(document).ok().map(|document| json_order::key_of(&document));
+    match documents.as_string_opt::<i32>() {
+        Some(texts) => Arc::new(texts.iter().map(|text| text.and_then(key)).collect::<BinaryArray>()),
+        None => Arc::clone(documents),
+    }
 }

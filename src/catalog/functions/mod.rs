@@ -32,8 +32,10 @@ mod json;
 mod json_edit;
 mod json_operators;
 mod json_order;
+mod json_text;
 mod lists;
 mod names;
+pub mod nulls;
 mod numbers;
 mod operators;
 mod patterns;
@@ -83,7 +85,8 @@ pub fn all() -> Vec<ScalarUDF> {
         .chain(arrays::all())
         .chain(super::casts::all())
         .chain(coalesce::all())
-        .chain([record::named_struct(), sleep::pg_sleep()])
+        .chain(record::all())
+        .chain([sleep::pg_sleep()])
         .chain(advisory::waiting())
         .collect()
 }
@@ -104,6 +107,7 @@ fn definitions() -> impl Iterator<Item = &'static Definition> {
         json_edit::FUNCTIONS,
         datetime::FUNCTIONS,
         lists::FUNCTIONS,
+        nulls::FUNCTIONS,
         numbers::FUNCTIONS,
         operators::FUNCTIONS,
         patterns::FUNCTIONS,

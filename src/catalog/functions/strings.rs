@@ -2,7 +2,7 @@
 
 use datafusion::common::ScalarValue;
 
-use super::{Call, Definition, Returns, Value, derived, invalid, pure, stable, text};
+use super::{Call, Definition, Value, invalid, pure, stable, text, volatile};
 use crate::error::{Error, Result};
 
 pub const FUNCTIONS: &[Definition] = &[
@@ -55,7 +55,7 @@ pub const FUNCTIONS: &[Definition] = &[
         Ok(ScalarValue::Boolean(Some(value.starts_with(&start))))
     }),
     pure("pg_size_bytes", 1..=1, "int8", size_bytes),
-    derived("gen_random_uuid", 0..=0, Returns::Named("uuid"), |_| {
+    volatile("gen_random_uuid", 0..=0, "uuid", |_| {
         let mut bytes = [0_u8; 16];
         let random = ring::rand::SystemRandom::new();
         ring::rand::SecureRandom::fill(&random, &mut bytes).map_err(|_| Error::Internal("no random bytes".into()))?;

@@ -7,7 +7,7 @@ use datafusion::logical_expr::sqlparser::ast::{
 use datafusion::logical_expr::sqlparser::parser::Parser;
 
 use super::super::datetime::Unit;
-use super::{call, is_named, take};
+use super::{aggregates, call, is_named, take};
 
 pub fn text(value: impl Into<String>) -> Expr {
     Expr::Value(Value::SingleQuotedString(value.into()).into())
@@ -57,7 +57,7 @@ fn not(negated: bool, expr: Expr) -> Expr {
 }
 
 /// A string as it is written.
-fn string(expr: &Expr) -> Option<&str> {
+pub fn string(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Value(value) => match &value.value {
             Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text) => Some(text),
@@ -186,22 +186,8 @@ pub fn function(function: &mut Function) -> Option<Expr> {
             function.name = ast::ObjectName::from(vec![ast::Ident::new(known)]);
         }
     }
-    for (name, to_document) in [("json_agg", "to_json"), ("jsonb_agg", "to_jsonb")] {
-        if is_named(&function.name, name) {
-            let kind = to_document.trim_start_matches("to_");
-            // DISTINCT goes with an ORDER BY of the same expression alone.
-            if is_distinct(function) {
-                return Some(call(&format!("{kind}_of_items"), vec![gathered(function, None, None)]));
-            }
-            let items = gathered(function, None, Some(to_document));
-            return Some(call(&format!("{kind}_of_documents"), vec![items]));
-        }
-    }
-    for (name, of_pairs) in [("json_object_agg", "json_of_pairs"), ("jsonb_object_agg", "jsonb_of_pairs")] {
-        if is_named(&function.name, name) {
-            let values = gathered(function, Some(1), Some("to_json"));
-            return Some(call(of_pairs, vec![gathered(function, Some(0), None), values]));
-        }
+    if let Some(aggregate) = aggregates::replacement(function) {
+        return Some(aggregate);
     }
     if is_named(&function.name, "make_interval") {
         in_order(function, &["years", "months", "weeks", "days", "hours", "mins", "secs"]);
@@ -214,30 +200,6 @@ pub fn function(function: &mut Function) -> Option<Expr> {
         function.name = ast::ObjectName::from(vec![ast::Ident::new("substring_regex")]);
     }
     None
-}
-
-fn is_distinct(function: &Function) -> bool {
-    matches!(&function.args, FunctionArguments::List(list) if list.duplicate_treatment.is_some())
-}
-
-/// `array_agg` of an aggregate's argument, or of one of them; as documents, where what was in an array could no longer be
-/// told from text.
-fn gathered(function: &Function, argument: Option<usize>, to_document: Option<&str>) -> Expr {
-    let mut function = function.clone();
-    function.name = ast::ObjectName::from(vec![ast::Ident::new("array_agg")]);
-    if let (FunctionArguments::List(list), Some(index)) = (&mut function.args, argument)
-        && index < list.args.len()
-    {
-        list.args = vec![list.args.swap_remove(index)];
-    }
-    if let (FunctionArguments::List(list), Some(to_document)) = (&mut function.args, to_document) {
-        for arg in &mut list.args {
-            if let FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) = arg {
-                *value = call(to_document, vec![take(value)]);
-            }
-        }
-    }
-    Expr::Function(function)
 }
 
 /// Arguments by name as arguments by position; those that are left out are zero.

@@ -62,34 +62,9 @@ fn items(row: &Expr) -> Option<Vec<Expr>> {
     }
 }
 
-/// `(a, b) IS NULL`, of a row or a record that is written out: so is each of its items. IS NOT NULL is not its opposite.
-fn null(row: &Expr, test: fn(Box<Expr>) -> Expr) -> Option<Expr> {
-    match row {
-        Expr::Nested(row) => return null(row, test),
-        // As a relation's whose row may be missing.
-        Expr::Case { case_token, end_token, operand, conditions, else_result: Some(row) } => {
-            let of = |value: &Expr| null(value, test).unwrap_or_else(|| nested(test(Box::new(value.clone()))));
-            let case =
-                |case: &ast::CaseWhen| ast::CaseWhen { condition: case.condition.clone(), result: of(&case.result) };
-            return null(row, test).map(|row| Expr::Case {
-                case_token: case_token.clone(),
-                end_token: end_token.clone(),
-                operand: operand.clone(),
-                conditions: conditions.iter().map(case).collect(),
-                else_result: Some(Box::new(row)),
-            });
-        }
-        _ => {}
-    }
-    let tests = items(row)?.into_iter().map(|item| nested(test(Box::new(nested(item)))));
-    tests.reduce(|one, other| binary(one, BinaryOperator::And, other))
-}
-
 /// What a comparison of rows becomes.
 pub fn compared(expr: &mut Expr) -> Option<Expr> {
     match expr {
-        Expr::IsNull(row) => null(row, Expr::IsNull),
-        Expr::IsNotNull(row) => null(row, Expr::IsNotNull),
         Expr::BinaryOp { left, op, right } => {
             whole_row(left, right);
             whole_row(right, left);

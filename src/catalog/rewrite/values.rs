@@ -32,7 +32,7 @@ fn cast_type(cell: &Expr) -> Option<DataType> {
     }
 }
 
-/// Whether a cell is a literal that such a type is for: a string has none, and a number is a float among floats.
+/// Whether a cell is a literal that such a type is for: a string and NULL have none, and a number is a float among floats.
 fn takes(data_type: &DataType, cell: &Expr) -> bool {
     let is_float = matches!(
         data_type,
@@ -47,6 +47,7 @@ fn takes(data_type: &DataType, cell: &Expr) -> bool {
         Expr::Value(value) => match &value.value {
             Value::SingleQuotedString(_) | Value::EscapedStringLiteral(_) => true,
             Value::Number(..) => is_float,
+            Value::Null => true,
             _ => false,
         },
         Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr } => is_float && takes(data_type, expr),

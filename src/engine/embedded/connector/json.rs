@@ -12,7 +12,7 @@
 //! | text | a string; anything else as its JSON text |
 //! | date | `"2013-01-01"` |
 //! | timestamp, timestamptz | ISO 8601 with `T` or a space, with or without a zone (then UTC), or a whole number since 1970 UTC, whose size tells the unit: seconds below 10^11, milliseconds below 10^14, microseconds below 10^17, else nanoseconds |
-//! | jsonb | anything, kept as it is written |
+//! | jsonb | anything, in the form that PostgreSQL gives it |
 //! | bytea | a string: hexadecimal after `\x`, else its UTF-8 bytes |
 //!
 //! Anything else makes the line a [`BadRow`] that says which column and what was found.
@@ -38,6 +38,7 @@ use super::BadRow;
 use crate::backfill::id::Offset;
 use crate::engine::embedded::columns::{self, NUMERIC_PRECISION, NUMERIC_SCALE};
 use crate::error::{Error, Result};
+use crate::jsonb;
 
 /// How much of a bad row's text is kept, in bytes.
 pub const KEPT_TEXT: usize = 8 * 1024;
@@ -356,8 +357,9 @@ fn text(value: &str) -> Result<Cow<'_, str>, Misfit> {
     if text.contains('\0') { Err(", which has the character \\u0000") } else { Ok(text) }
 }
 
+/// What has too many levels for a form stays as it is written.
 fn json(value: &str) -> Result<Cow<'_, str>, Misfit> {
-    Ok(Cow::Borrowed(value))
+    Ok(jsonb::normal(value).map_or(Cow::Borrowed(value), Cow::Owned))
 }
 
 fn date(value: &str) -> Result<i32, Misfit> {
